@@ -169,18 +169,19 @@ COLUMNS = (
 """Of a job's row, those that tell about its claim."""
 
 
-def locked_claim(session: Session, job_id: str) -> Any:
+def locked_claim(session: Session, job_id: str, *, wait: bool = True) -> Any:
     """As :func:`locked`, but only :data:`COLUMNS`, ``paused``, ``event_count``, ``request_id`` and
-    ``submitted_by``."""
-    return session.connection().execute(_LOCKED_CLAIM, {"of_job": job_id}).one()
+    ``submitted_by``. ``None`` if the row is locked by another and this may not ``wait``."""
+    statement = _LOCKED_CLAIM if wait else _LOCKED_AT_ONCE
+    return session.connection().execute(statement, {"of_job": job_id}).one_or_none()
 
 
 _JOBS = table_of(JobRow)
-_LOCKED_CLAIM = (
-    select(*COLUMNS, JobRow.paused, JobRow.event_count, JobRow.request_id, JobRow.submitted_by)
-    .where(JobRow.id == bindparam("of_job"))
-    .with_for_update()
-)
+_CLAIM = select(
+    *COLUMNS, JobRow.paused, JobRow.event_count, JobRow.request_id, JobRow.submitted_by
+).where(JobRow.id == bindparam("of_job"))
+_LOCKED_CLAIM = _CLAIM.with_for_update()
+_LOCKED_AT_ONCE = _CLAIM.with_for_update(skip_locked=True)
 
 
 def require_free(session: Session, row: Any) -> None:

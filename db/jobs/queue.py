@@ -27,7 +27,6 @@ from db.jobs.claims import COLUMNS as CLAIM_COLUMNS
 from db.jobs.claims import is_held, locked_claim
 from db.models import JobRow, TrialRow
 from db.service_models import TokenRow
-from db.statements import together
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, JobState
 
@@ -96,8 +95,9 @@ def _points(priority: int, waited_s: float) -> int:
 
 
 _ONE_CHOOSES = 0x4876_7851
-"""PostgreSQL: the advisory lock under which conductors choose, one at a time. Otherwise two could
-each take a job of a user who may have one more. SQLite has one writer at a time anyway."""
+"""PostgreSQL: the advisory lock under which conductors take jobs of users with a quota, one at a
+time. Otherwise two could each take a job of a user who may have one more. SQLite has one writer at
+a time anyway."""
 
 _LOCK_CHOICE = select(func.pg_advisory_xact_lock(_ONE_CHOOSES))
 _COLUMNS = (
@@ -137,6 +137,22 @@ class _Open:
     held: Sequence[Any]
     free: Sequence[Any]
 
+    def running(self, user: str) -> int:
+        """How many jobs of a user somebody works on."""
+        return sum(row.submitted_by == user for row in self.held)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Who could go next: the jobs that wait, the service their users got, and how many jobs may run
+    at once of those users that have a quota. ``left_behind`` are asked for what their owners died
+    before doing."""
+
+    waiting: Sequence[Waiting]
+    service: Mapping[str, Service]
+    limits: Mapping[str, int]
+    left_behind: Sequence[Any]
+
 
 class JobQueue:
     """The jobs of ``store`` that wait for a conductor. Safe from several threads."""
@@ -151,37 +167,44 @@ class JobQueue:
         """Claims the job whose turn it is, except those in ``skip`` and those that cannot run
         here; ``None`` without one.
 
-        A claim is taken in the transaction that chooses, so no two conductors take one job, nor
-        more jobs of a user at once than their quota of running jobs allows.
+        Conductors choose side by side, from what they last saw. Who is first to lock the row of a
+        job takes it; others go on to the next in line. So no two take one job, nor more jobs of a
+        user at once than their quota of running jobs allows.
         """
-        with self._store.reading() as session:  # polls must not take the write lock
-            now_open = _open_jobs(session)
-            left_behind = [row for row in now_open.free if row.requested is not None]
-            if not left_behind and not _allowed(session, now_open, skip, can_run):
-                return None
-            self._lately.go_on(session, time.time())  # before others have to wait for it
-        for row in left_behind:
-            self._obey(row.id, JobRequest(row.requested))
-
-        def choose(session: Session) -> Any:
-            connection = session.connection()
-            if connection.dialect.name == "postgresql":
-                with together(connection):  # with the begin of the transaction
-                    connection.execute(_LOCK_CHOICE)
-            found = self._choose(session, _open_jobs(session), skip, can_run)
-            row = None if found is None else locked_claim(session, found.job_id)
-            if row is None or row.state.ended or row.paused or row.requested is not None:
-                return None  # it is not any more as it was when it was chosen
-            return row
-
+        line = self._line(skip, can_run)
+        if line.left_behind:
+            for row in line.left_behind:
+                self._obey(row.id, JobRequest(row.requested))
+            line = self._line(skip, can_run)
+        if not line.waiting:
+            return None  # polls must not take the write lock
         try:
-            claimed = self._store.claim_one(choose)
+            claimed = self._store.claim_one(lambda session: _first_free(session, line))
         except UserError:  # `hvxtune resume` was quicker
             return None
         if claimed is None:
             return None
         row, token = claimed
         return ClaimedJob(row.id, token, row.submitted_by, row.request_id)
+
+    def _line(self, skip: Collection[str], can_run: CanRun) -> _Line:
+        with self._store.reading() as session:
+            now_open = _open_jobs(session)
+            left_behind = [row for row in now_open.free if row.requested is not None]
+            return self._lined_up(session, now_open, skip, can_run, left_behind)
+
+    def _lined_up(
+        self,
+        session: Session,
+        now_open: _Open,
+        skip: Collection[str],
+        can_run: CanRun,
+        left_behind: Sequence[Any] = (),
+    ) -> _Line:
+        waiting, limits = _allowed(session, now_open, skip, can_run)
+        several = len({job.user for job in waiting}) > 1
+        service = self._lately.service(session, time.time()) if several else {}
+        return _Line(waiting, service, limits, left_behind)
 
     def _obey(self, job_id: str, request: JobRequest) -> None:
         """Does what was asked of an owner that died before it did."""
@@ -201,18 +224,11 @@ class JobQueue:
             if mine is None or not now_open.free:
                 return False
             others = [row for row in now_open.held if row.id != running.id]
-            found = self._choose(session, _Open(others, [*now_open.free, mine]), skip, can_run)
+            line = self._lined_up(session, _Open(others, [*now_open.free, mine]), skip, can_run)
+            found = next_in_line(line.waiting, line.service, time.time())
             if found is None or found.job_id == running.id:
                 return False
             return found.user != running.user or found.priority > mine.priority
-
-    def _choose(
-        self, session: Session, now_open: _Open, skip: Collection[str], can_run: CanRun
-    ) -> Waiting | None:
-        waiting = _allowed(session, now_open, skip, can_run)
-        now = time.time()
-        several = len({job.user for job in waiting}) > 1
-        return next_in_line(waiting, self._lately.service(session, now) if several else {}, now)
 
     def runs_elsewhere_with_same_toolchain(self, job_id: str) -> bool:
         """Whether somebody works on another job with the toolchain of this one."""
@@ -220,6 +236,33 @@ class JobQueue:
             toolchain = session.scalar(select(JobRow.toolchain_id).where(JobRow.id == job_id))
             held = _open_jobs(session).held
             return any(row.toolchain_id == toolchain and row.id != job_id for row in held)
+
+
+def _first_free(session: Session, line: _Line) -> Any:
+    """The row of the first job of ``line`` that nobody took meanwhile, locked; ``None`` if all are
+    taken."""
+    waiting, now, alone = list(line.waiting), time.time(), False
+    while (found := next_in_line(waiting, line.service, now)) is not None:
+        user = found.user
+        if user in line.limits:
+            if not alone:
+                _choose_alone(session)
+                alone = True
+            if _open_jobs(session).running(user) >= line.limits[user]:
+                waiting = [job for job in waiting if job.user != user]
+                continue
+        row = locked_claim(session, found.job_id, wait=False)
+        if row is not None and not (
+            row.state.ended or row.paused or row.requested is not None or is_held(session, row)
+        ):
+            return row
+        waiting = [job for job in waiting if job.job_id != found.job_id]
+    return None
+
+
+def _choose_alone(session: Session) -> None:
+    if session.connection().dialect.name == "postgresql":
+        session.connection().execute(_LOCK_CHOICE)
 
 
 _OPEN = select(*_COLUMNS).where(
@@ -239,23 +282,20 @@ def _open_jobs(session: Session) -> _Open:
 
 def _allowed(
     session: Session, now_open: _Open, skip: Collection[str], can_run: CanRun
-) -> list[Waiting]:
-    """The jobs that could be taken up now, within the quotas of their users."""
+) -> tuple[list[Waiting], Mapping[str, int]]:
+    """The jobs that could be taken up now, within the quotas of their users, and those of these."""
     free = [
         row
         for row in now_open.free
         if row.id not in skip and can_run(row.measurer, row.device_tags, row.promote_to)
     ]
     if not free:
-        return []
+        return [], {}
     now = time.time()
-    running: dict[str, int] = {}
-    for row in now_open.held:
-        running[row.submitted_by] = running.get(row.submitted_by, 0) + 1
     users = {row.submitted_by for row in free}
-    limits = most_at_once(session, users & running.keys(), now)
-    allowed = {u for u in users if u not in limits or running[u] < limits[u]}
-    return [
+    limits = most_at_once(session, users, now)
+    allowed = {u for u in users if u not in limits or now_open.running(u) < limits[u]}
+    waiting = [
         Waiting(
             job_id=row.id,
             user=row.submitted_by,
@@ -266,6 +306,7 @@ def _allowed(
         for row in free
         if row.submitted_by in allowed
     ]
+    return waiting, limits
 
 
 def most_at_once(session: Session, users: Collection[str], now: float) -> Mapping[str, int]:
@@ -295,7 +336,7 @@ _SETTLED_S = 10.0
 class _Lately:
     """The service that users got lately, summed up as time goes on: a busy lab ends tens of
     thousands of trials in :data:`WINDOW_S`, and to add them up takes longer than all the rest of a
-    claim, during which no other conductor may choose.
+    claim.
 
     Trials that ended before ``_until`` are in the sums; only later ones are asked for each time.
     Those that are committed too late for the sums count once these are made from scratch.
@@ -311,11 +352,6 @@ class _Lately:
         with self._one_at_once:
             self._go_on(session, now - WINDOW_S, now - _SETTLED_S)
             return _sum(self._sums, _service(session, self._until, float("inf")))
-
-    def go_on(self, session: Session, now: float) -> None:
-        """Brings the sums up to now, which takes long the first time."""
-        with self._one_at_once:
-            self._go_on(session, now - WINDOW_S, now - _SETTLED_S)
 
     def _go_on(self, session: Session, since: float, until: float) -> None:
         if not 0.0 <= since - self._made_at < WINDOW_S:  # or the clock was set

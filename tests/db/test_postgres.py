@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,12 +27,13 @@ from db.clock import DatabaseClock, database_now
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
 from db.jobs.claims import lease_s, locked_claim
-from db.jobs.queue import _ONE_CHOOSES, JobQueue
+from db.jobs.queue import _ONE_CHOOSES, ClaimedJob, JobQueue
 from db.models import JobRow
 from db.place import URL_VARIABLE
 from db.schema import ensure_schema, upgrade
 from db.sql_store import SqlStore
 from tests.db.backup_conformance import BackupConformance, MakeStore, contents, fill, in_use
+from tests.db.job_queue_conformance import give_token
 from tests.db.postgres_server import NEEDS_POSTGRES, databases
 from tests.db.test_kill import kill_rounds
 from tests.db.test_schema import down_and_up, shape
@@ -41,6 +44,7 @@ from tests.db.test_two_processes import (
     test_two_processes_commit_at_once_and_lose_nothing as commit_at_once,
 )
 from tests.db.wire import counted_turns
+from tuner.conformance.patience import PATIENCE_S
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError, UserError
 from tuner.paths import STATE_DIR_VARIABLE
@@ -249,6 +253,7 @@ def test_a_conductor_frozen_in_mid_transaction_does_not_keep_the_others_from_cho
     url = new_database()
     soon = f"{url}&options=-c%20idle_in_transaction_session_timeout%3D200ms"
     with closing(open_store(url)) as store, closing(open_store(soon)) as frozen:
+        give_token(store, "ann", 1)  # jobs of users with a quota are taken one at a time
         job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
 
         def freeze(session: Session) -> Any:
@@ -261,6 +266,47 @@ def test_a_conductor_frozen_in_mid_transaction_does_not_keep_the_others_from_cho
         with pytest.raises(StoreError, match="cannot be used"):
             frozen.claim_one(freeze)
         assert store.summary(job.id).owner is not None
+
+
+def test_conductors_that_choose_at_once_do_not_wait_for_each_other(
+    new_database: Callable[..., str],
+) -> None:
+    """While one takes the first in line, another takes the next."""
+    url = new_database()
+    with closing(open_store(url)) as store, closing(open_store(url)) as slow:
+        first, second = (
+            store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann")) for _ in range(2)
+        )
+        taken: list[ClaimedJob | None] = []
+
+        def take_slowly(session: Session) -> Any:
+            row = locked_claim(session, first.id)
+            taken.append(JobQueue(store).take_next())
+            return row
+
+        claimed = slow.claim_one(take_slowly)
+    assert claimed is not None
+    assert (claimed[0].id, [one and one.id for one in taken]) == (first.id, [second.id])
+
+
+def test_a_quota_holds_among_conductors_that_choose_at_once(
+    new_database: Callable[..., str],
+) -> None:
+    url = new_database()
+    with closing(open_store(url)) as store, closing(open_store(url)) as slow:
+        give_token(store, "ann", 1)
+        for _ in range(2):
+            store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+        both_choose = threading.Barrier(2)
+
+        def together(*_: object) -> bool:  # asked of each while it lines up what waits
+            both_choose.wait(PATIENCE_S)
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            queues = [JobQueue(store), JobQueue(slow)]
+            taken = list(pool.map(lambda queue: queue.take_next((), together), queues))
+    assert [one is None for one in taken].count(True) == 1
 
 
 def test_leases_end_by_the_clock_of_the_database(
