@@ -13,12 +13,9 @@ import heapq
 
 import numpy as np
 
-from tuner.measure.qemu.cycles import Floats, weights
-from tuner.measure.qemu.events import EVENT_COUNT, INDEX, WAITS, Counts, Events
+from tuner.measure.qemu.cycles import Floats, busy_times, moved_bytes, shared_needs, weights
+from tuner.measure.qemu.events import EVENT_COUNT, Counts, Events
 from tuner.measure.qemu.model import Parameters
-
-_BUSY = [INDEX["packets"], INDEX["stalls"]]
-_MOVED = [INDEX["ddr_read_bytes"], INDEX["ddr_written_bytes"]]
 
 
 def condensed(events: Events, parameters: Parameters, contexts: int) -> Events:
@@ -26,8 +23,7 @@ def condensed(events: Events, parameters: Parameters, contexts: int) -> Events:
     limits of parallel loops: threads, HVX contexts, L2, DDR."""
     serial = events.counts[events.loops == 0]
     cost = weights(parameters)
-    moving = serial[:, _MOVED].sum(axis=1) / parameters.ddr_bandwidth
-    bound = moving > serial[:, _BUSY].sum(axis=1) + serial[:, WAITS:] @ cost[WAITS:]
+    bound = moved_bytes(serial) / parameters.ddr_bandwidth > busy_times(serial, cost)
     rows = [part.sum(axis=0) for part in (serial[~bound], serial[bound]) if part.any()]
     loops = [0] * len(rows)
     by_limit: dict[int, Counts] = {}
@@ -57,11 +53,7 @@ def _threads(tasks: Counts, cost: Floats, contexts: int) -> Counts:
 
 def _limit(threads: Counts, cost: Floats, parameters: Parameters, contexts: int) -> int:
     """Which of the four a loop waits for, by number."""
-    sums = threads.sum(axis=0)
-    needs = (
-        float((threads @ cost).max()),
-        sums[INDEX["vector_packets"]] / contexts,
-        sums[INDEX["l2_accesses"]] / parameters.l2_bandwidth,
-        sums[_MOVED].sum() / parameters.ddr_bandwidth,
+    shared = shared_needs(
+        threads.sum(axis=0), contexts, parameters.l2_bandwidth, parameters.ddr_bandwidth
     )
-    return int(np.argmax(needs))
+    return int(np.argmax([float((threads @ cost).max()), *map(float, shared.values())]))

@@ -59,6 +59,9 @@ CAUSES = (
 """All causes of cycles."""
 _DDR_CAUSES = (DDR_LATENCY, DDR_BANDWIDTH)
 
+_BUSY = [INDEX["packets"], INDEX["stalls"]]
+_MOVED = [INDEX["ddr_read_bytes"], INDEX["ddr_written_bytes"]]
+
 
 @dataclass(frozen=True)
 class CycleBreakdown:
@@ -135,16 +138,37 @@ def serial_parts(counts: Counts, parameters: Parameters) -> dict[str, Floats]:
     for name, cause in _CAUSE_OF_EVENT.items():
         parts[cause] = parts[cause] + costs[..., INDEX[name]]
     parts[DDR_LATENCY] = costs[..., WAITS:].sum(axis=-1)
-    busy = parts[ISSUE] + parts[DEPENDENCY] + parts[DDR_LATENCY]
-    parts[DDR_BANDWIDTH] = np.maximum(_transfer(counts, parameters) - busy, 0)
+    busy = busy_times(counts, weights(parameters))
+    parts[DDR_BANDWIDTH] = np.maximum(moved_bytes(counts) / parameters.ddr_bandwidth - busy, 0)
     return parts
 
 
-def _transfer(counts: Counts, parameters: Parameters) -> Floats:
-    """Packet times that transfers between DDR and L2 take."""
-    moved = counts[..., INDEX["ddr_read_bytes"]] + counts[..., INDEX["ddr_written_bytes"]]
-    times: Floats = moved / parameters.ddr_bandwidth
+def busy_times(counts: Counts, cost: Floats) -> Floats:
+    """Packet times of stretches that go on beside their transfers from and to DDR: issue, stalls
+    and waits. ``cost`` as :func:`weights` gives it, or several side by side, shape
+    (``EVENT_COUNT``, n)."""
+    issued = counts[..., _BUSY].sum(axis=-1)
+    times: Floats = counts[..., WAITS:] @ cost[WAITS:]
+    times += issued[..., np.newaxis] if cost.ndim > 1 else issued
     return times
+
+
+def moved_bytes(counts: Counts) -> Floats:
+    """Bytes that stretches read from DDR and write to it."""
+    moved: Floats = counts[..., _MOVED].sum(axis=-1)
+    return moved
+
+
+def shared_needs(
+    sums: Counts, contexts: int, l2_bandwidth: Floats | float, ddr_bandwidth: Floats | float
+) -> dict[str, Floats | float]:
+    """Packet times that the parts which all tasks of a parallel loop share need for their ``sums``
+    of events, shape (``EVENT_COUNT``,), by the cause they are booked under."""
+    return {
+        CONTEXTS: sums[INDEX["vector_packets"]] / contexts,
+        L2_BANDWIDTH: sums[INDEX["l2_accesses"]] / l2_bandwidth,
+        DDR_BANDWIDTH: moved_bytes(sums) / ddr_bandwidth,
+    }
 
 
 def cycles_of(events: Events, parameters: Parameters, contexts: int) -> CycleBreakdown:
@@ -182,15 +206,13 @@ def _loop_parts(counts: Counts, parameters: Parameters, contexts: int) -> dict[s
     slowest = makespan(times, contexts)
     share = slowest / work if work else 0.0
     parts = {cause: float(values.sum()) * share for cause, values in alone.items()}
-    sums = counts.sum(axis=0)
+    needs = shared_needs(
+        counts.sum(axis=0), contexts, parameters.l2_bandwidth, parameters.ddr_bandwidth
+    )
     spent = slowest
-    for cause, needed in (
-        (CONTEXTS, float(sums[INDEX["vector_packets"]]) / contexts),
-        (L2_BANDWIDTH, float(sums[INDEX["l2_accesses"]]) / parameters.l2_bandwidth),
-        (DDR_BANDWIDTH, float(_transfer(sums, parameters))),
-    ):
-        parts[cause] = parts.get(cause, 0.0) + max(needed - spent, 0.0)
-        spent = max(spent, needed)
+    for cause, needed in needs.items():
+        parts[cause] = parts.get(cause, 0.0) + max(float(needed) - spent, 0.0)
+        spent = max(spent, float(needed))
     return parts
 
 

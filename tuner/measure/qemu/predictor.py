@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.measure.qemu.cycles import Floats, makespan, weights
-from tuner.measure.qemu.events import INDEX, WAITS, Events
+from tuner.measure.qemu.cycles import (
+    Floats,
+    busy_times,
+    makespan,
+    moved_bytes,
+    shared_needs,
+    weights,
+)
+from tuner.measure.qemu.events import Counts, Events
 from tuner.measure.qemu.model import Parameters
-
-_BUSY = [INDEX["packets"], INDEX["stalls"]]
-_MOVED = [INDEX["ddr_read_bytes"], INDEX["ddr_written_bytes"]]
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,7 @@ class Predictor:
     def __init__(self, observations: Sequence[Observation]) -> None:
         self._count = len(observations)
         self._counts = np.concatenate([seen.events.counts for seen in observations])
-        self._busy = self._counts[:, _BUSY].sum(axis=1)
-        self._moved = self._counts[:, _MOVED].sum(axis=1)
+        self._moved = moved_bytes(self._counts)
         lengths = [len(seen.events.counts) for seen in observations]
         begins = np.cumsum([0, *lengths])
         loops = np.concatenate([seen.events.loops for seen in observations])
@@ -61,15 +64,7 @@ class Predictor:
         ]
 
     def _loop(self, owner: int, seen: Observation, tasks: NDArray[np.int64]) -> _Loop:
-        sums = self._counts[tasks].sum(axis=0)
-        return _Loop(
-            owner,
-            tasks,
-            seen.contexts,
-            contexts_need=float(sums[INDEX["vector_packets"]]) / seen.contexts,
-            l2_lines=float(sums[INDEX["l2_accesses"]]),
-            ddr_bytes=float(sums[_MOVED].sum()),
-        )
+        return _Loop(owner, tasks, seen.contexts, self._counts[tasks].sum(axis=0))
 
     def log_cycles(self, parameters: Parameters) -> Floats:
         """Natural logarithms of the model's cycles, one for each observation."""
@@ -82,18 +77,14 @@ class Predictor:
         l2_bandwidth = np.array([one.l2_bandwidth for one in costs])
         each = _weights(tuple(costs))
         alone = self._counts @ each
-        busy = self._busy[:, np.newaxis] + self._counts[:, WAITS:] @ each[WAITS:]
+        busy = busy_times(self._counts, each)
         serial = alone + np.maximum(self._moved[:, np.newaxis] / ddr_bandwidth - busy, 0)
         totals = np.zeros((self._count, len(costs)))
         np.add.at(totals, self._owners, serial[self._serial])
         for loop in self._loops:
-            needs = (
-                _makespans(alone[loop.tasks], loop.contexts),
-                np.full(len(costs), loop.contexts_need),
-                loop.l2_lines / l2_bandwidth,
-                loop.ddr_bytes / ddr_bandwidth,
-            )
-            totals[loop.owner] += np.max(needs, axis=0)
+            slowest = _makespans(alone[loop.tasks], loop.contexts)
+            shared = shared_needs(loop.sums, loop.contexts, l2_bandwidth, ddr_bandwidth)
+            totals[loop.owner] += reduce(np.maximum, shared.values(), slowest)
         return np.maximum(totals, 1.0)
 
 
@@ -121,6 +112,4 @@ class _Loop:
     owner: int
     tasks: NDArray[np.int64]
     contexts: int
-    contexts_need: float
-    l2_lines: float
-    ddr_bytes: float
+    sums: Counts
