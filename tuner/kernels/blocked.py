@@ -287,7 +287,6 @@ class BlockedExpandedConv(BlockedKernel):
             lane_ops=one.lane_ops + two.lane_ops,
             read_bytes=one.read_bytes + two.read_bytes - between,
             written_bytes=two.written_bytes,
-            lane_macs=two.lane_macs,
         )
 
 

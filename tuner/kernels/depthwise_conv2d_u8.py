@@ -79,7 +79,6 @@ class DepthwiseConv2dU8(Kernel):
         elements = output.payload_bytes
         return WorkCounts(
             macs=_SIZE * _SIZE * elements,
-            lane_macs=_SIZE * _SIZE * elements,
             lane_ops=3 * 2 * elements,
             read_bytes=source.payload_bytes + weights.payload_bytes,
             written_bytes=elements,

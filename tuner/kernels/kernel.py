@@ -53,8 +53,7 @@ class WorkCounts:
     ``macs``: 8-bit multiply-accumulates. ``lane_ops``: bytes of vector lanes that other
     arithmetic must at least touch (an add on 100 u16 elements counts 200). ``read_bytes`` and
     ``written_bytes``: every input and output byte once. ``permuted_bytes``: the part of
-    ``lane_ops`` that only the permute unit does, such as look-ups. ``lane_macs``: the part of
-    ``macs`` whose factors both differ by lane: a product of two vectors takes both multipliers.
+    ``lane_ops`` that only the permute unit does, such as look-ups.
     ``parallel`` is true if code may run on all HVX contexts at once.
     """
 
@@ -63,7 +62,6 @@ class WorkCounts:
     read_bytes: int
     written_bytes: int
     permuted_bytes: int = 0
-    lane_macs: int = 0
     parallel: bool = False
 
     @property
@@ -80,7 +78,7 @@ class WorkCounts:
         contexts = target.hvx_contexts if self.parallel else 1
         vector = target.vector_bytes * contexts
         macs_per_cycle = target.u8_macs_per_cycle * contexts
-        multiply = (self.macs + self.lane_macs) / macs_per_cycle
+        multiply = self.macs / macs_per_cycle
         instructions = self.lane_ops + self.read_bytes + self.written_bytes
         return {
             "multiply": multiply,

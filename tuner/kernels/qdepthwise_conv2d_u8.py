@@ -68,7 +68,6 @@ class QDepthwiseConv2dU8(DepthwiseConv2dU8):
         elements = output.payload_bytes
         return WorkCounts(
             macs=_SIZE * _SIZE * elements,
-            lane_macs=_SIZE * _SIZE * elements,
             lane_ops=3 * 2 * elements,
             read_bytes=sum(spec.payload_bytes for spec in inputs),
             written_bytes=elements,

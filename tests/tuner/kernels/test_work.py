@@ -28,12 +28,6 @@ def test_loads_stores_and_products_take_the_slots_of_other_operations() -> None:
     assert work.peak_cycles(TARGET) == (2 + 4 + 1 + 1) / 4
 
 
-def test_products_of_two_vectors_take_both_multipliers() -> None:
-    work = WorkCounts(macs=1024, lane_ops=0, read_bytes=0, written_bytes=0, lane_macs=512)
-    assert work.bound_cycles(TARGET)["multiply"] == 2 + 4
-    assert work.bound_cycles(TARGET)["slots"] == 8 / 4
-
-
 @pytest.mark.parametrize(
     ("kernel", "vectors", "packets"), [("lut_u8", 256, 8), ("softmax_u8", 256, 16)]
 )

@@ -15,6 +15,7 @@ _BY_COLUMNS, _BY_PIXELS = "reg_walk == 'columns'", "reg_walk == 'pixels'"
 _KNOBS = (
     Knob("reg_walk", ("pixels", "columns"), "along rows, or along one row's columns of a vector"),
     Knob("reg_order", ("units_first", "taps_first"), "order of a vector's products"),
+    Knob("reg_sums", ("apart", "fused"), "products added by other units, or by the multipliers"),
     Knob("reg_rows", (1, 2), "output rows together", when=f"{_BY_COLUMNS} and reg_stride == 2"),
     Knob("reg_unroll", (1, 2, 3, 4), "columns in one iteration", when=_BY_COLUMNS),
     Knob("reg_pixels", (1, 2, 4, 8), "output pixels in one iteration", when=_BY_PIXELS),
@@ -48,7 +49,7 @@ class DepthwiseConv2d(Form):
     name = "depthwise"
     knobs = _KNOBS
     constraints = _CONSTRAINTS
-    headers = ("requantize.h",)
+    headers = ("requantize.h", "depthwise_products.h")
 
     def why_not(self, kernel: Kernel, problem: Problem) -> str:
         if problem.contract is not Contract.STATIC:
@@ -99,6 +100,7 @@ class DepthwiseConv2d(Form):
             "CHANNELS": params["channels"],
             "STRIDE": params["stride"],
             "UNITS_FIRST": int(config.text("reg_order") == "units_first"),
+            "SUMS_APART": int(config.text("reg_sums") == "apart"),
             "STREAMS": int(tiling.streams(problem, buffers)),
         }
         of_walk = _of_columns if config.text("reg_walk") == "columns" else _of_pixels

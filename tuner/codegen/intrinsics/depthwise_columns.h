@@ -129,8 +129,7 @@ INLINE void outputs(struct walk *walk, int x, int span, int edge, V last[SETS][Q
             const V first = left(STRIDE == 1 ? now[set][i] : next[set][i], last[set][i], span);
             const V third = STRIDE == 1 ? right(now[set][i], next[set][i], span) : next[set][i];
             const V quads = j == 0 ? first : j == 1 ? now[set][i] : third;
-            sums[r][i] =
-                HVX(vrmpybusv_acc)(sums[r][i], quads, r < SETS ? tap : HVX(vaslw)(tap, 8));
+            sums[r][i] = added_product(sums[r][i], quads, r < SETS ? tap : HVX(vaslw)(tap, 8));
         }
     }
     UNROLLED for (int r = ROWS - 1; r >= 0; --r) /* the last may be the same */

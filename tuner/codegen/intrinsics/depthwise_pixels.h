@@ -59,9 +59,8 @@ INLINE void outputs(const uint8_t *quads, const struct weights *weights, int fir
         const int at = (STRIDE * (channel / CHANNELS) + j) * CHANNELS + channel % CHANNELS;
         const V value = vector_at(quads + QUAD * at, IS_ALIGNED);
         const V weight = weights->taps[j * PERIOD + (first + i) % PERIOD];
-        sums[0][i] = HVX(vrmpybusv_acc)(sums[0][i], value, weight);
-        if (ROWS > 1)
-            sums[1][i] = HVX(vrmpybusv_acc)(sums[1][i], value, HVX(vaslw)(weight, 8));
+        sums[0][i] = added_product(sums[0][i], value, weight);
+        if (ROWS > 1) sums[1][i] = added_product(sums[1][i], value, HVX(vaslw)(weight, 8));
     }
     UNROLLED for (int r = 0; r < ROWS; ++r)
         bytes[r] = HVX(vdealb)(HVX(vdealb)(requantized_word(sums[r])));
