@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 
 from db.jobs.claims import COLUMNS as CLAIM_COLUMNS
@@ -312,22 +312,21 @@ def _allowed(
 def most_at_once(session: Session, users: Collection[str], now: float) -> Mapping[str, int]:
     """How many jobs of each of ``users`` may run at once: the most that a valid token of theirs
     allows. A user with a token without this quota, or without any valid token, has no limit."""
-    if not users:
-        return {}
-    tokens = select(TokenRow.name, TokenRow.quotas).where(
-        TokenRow.name.in_(users),
-        TokenRow.revoked_at.is_(None),
-        TokenRow.expires_at.is_(None) | (TokenRow.expires_at > now),
-    )
     allowed: dict[str, list[int | None]] = {}
-    for name, quotas in session.execute(tokens):
-        allowed.setdefault(name, []).append(quotas.get("running_jobs"))
+    for name, quotas in session.connection().execute(_VALID_TOKENS, {"now": now}):
+        if name in users:
+            allowed.setdefault(name, []).append(quotas.get("running_jobs"))
     return {
         name: max(limit for limit in limits if limit is not None)
         for name, limits in allowed.items()
         if None not in limits
     }
 
+
+_VALID_TOKENS = select(TokenRow.name, TokenRow.quotas).where(
+    TokenRow.revoked_at.is_(None),
+    TokenRow.expires_at.is_(None) | (TokenRow.expires_at > bindparam("now")),
+)
 
 _SETTLED_S = 10.0
 """Trials are committed within this time after they end, save for few."""
@@ -380,14 +379,17 @@ def _sum(one: Mapping[str, Service], later: Mapping[str, Service]) -> dict[str, 
 
 def _service(session: Session, since: float, until: float) -> dict[str, Service]:
     """The service by trials that ended after ``since`` and not after ``until``."""
-    got = (
-        select(
-            JobRow.submitted_by,
-            func.sum(TrialRow.finished_at - TrialRow.started_at),
-            func.max(TrialRow.finished_at),
-        )
-        .join(JobRow, JobRow.id == TrialRow.job_id)
-        .where(TrialRow.finished_at > since, TrialRow.finished_at <= until)
-        .group_by(JobRow.submitted_by)
+    found = session.connection().execute(_SERVICE, {"since": since, "until": until})
+    return {user: Service(spent or 0.0, last_at) for user, spent, last_at in found}
+
+
+_SERVICE = (
+    select(
+        JobRow.submitted_by,
+        func.sum(TrialRow.finished_at - TrialRow.started_at),
+        func.max(TrialRow.finished_at),
     )
-    return {user: Service(spent or 0.0, last_at) for user, spent, last_at in session.execute(got)}
+    .join(JobRow, JobRow.id == TrialRow.job_id)
+    .where(TrialRow.finished_at > bindparam("since"), TrialRow.finished_at <= bindparam("until"))
+    .group_by(JobRow.submitted_by)
+)
