@@ -4,10 +4,10 @@
 
 100 jobs with 1,000 trials each are stored first, by 10 users, a third of them within the last ten
 minutes. Then conductors, each a process with a store of its own, claim jobs and commit trials with
-new objects at a steady pace, 60 a second in all, one more submits the jobs that they take, and
-`hvxtune serve` answers ``--queries`` best-queries a second for all of the stored workloads. Jobs of
-every user wait all the time. The first claim of each conductor is left out: it adds up what users
-got in the last ten minutes, which later ones go on from.
+new objects, 60 a second in all, at random times, as the trials of several machines end. One more
+submits the jobs that they take, and `hvxtune serve` answers ``--queries`` best-queries a second for
+all of the stored workloads. Jobs of every user wait all the time. The first claim of each conductor
+is left out: it adds up what users got in the last ten minutes, which later ones go on from.
 
 Without ``--url`` a PostgreSQL server is started with its defaults, `fsync` included, in the
 temporary directory (`TMPDIR`); the database at a URL must be empty, and keeps what is written to
@@ -52,7 +52,8 @@ from tuner.records.trial import JobState, Submission
 LIMIT_MS = 20.0
 JOBS, TRIALS_EACH, USERS = 100, 1000, 10
 CONDUCTORS, PACE_S, TRIALS = 6, 0.1, 10
-"""Conductors commit a trial each this often: 60 a second in all, of jobs with 10 trials."""
+"""Conductors end a trial each this often on average, at random and apart from each other (Poisson):
+60 a second in all, of jobs with 10 trials."""
 OPERATIONS = ("submit", "claim", "commit")
 
 Timed = dict[str, list[float]]
@@ -122,6 +123,7 @@ def conduct(url: str, number: int, seconds: float, tell: Connection) -> None:
     claims: list[float] = []
     commits: list[float] = []
     numbers = count(1_000_000 * (number + 1))
+    random = Random(number)
     with closing(open_store(url)) as store:
         queue = JobQueue(store)
         tell.send("here")
@@ -141,7 +143,7 @@ def conduct(url: str, number: int, seconds: float, tell: Connection) -> None:
             took_one = True
             store.commit(job.id, job.token, started=[pending(0)])
             for trial in range(TRIALS):
-                next_at = max(next_at + PACE_S, time.monotonic())
+                next_at = max(next_at + random.expovariate(1 / PACE_S), time.monotonic())
                 time.sleep(max(0.0, next_at - time.monotonic()))
                 made = artifact(next(numbers))
                 finished, started = [ok(trial, made)], [pending(trial + 1)][: trial < TRIALS - 1]

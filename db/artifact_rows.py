@@ -28,9 +28,7 @@ def add_artifact(
 def complete_artifact(session: Session, files: ArtifactFiles, artifact: Artifact) -> None:
     """Adds the kinds of files that a known artifact lacks, and writes a file that was lost or
     damaged again."""
-    row = session.get_one(
-        ArtifactRow, artifact.digest, populate_existing=True, with_for_update=True
-    )
+    row = _locked(session, artifact.digest)
     try:
         first = files.read(row.digest, row.symbol, row.file_digest)
     except StoreError:
@@ -43,13 +41,22 @@ def complete_artifact(session: Session, files: ArtifactFiles, artifact: Artifact
 
 
 def replace_if_lost(session: Session, files: ArtifactFiles, stored: StoredArtifact) -> None:
-    row = session.get_one(ArtifactRow, stored.digest, populate_existing=True, with_for_update=True)
+    row = _locked(session, stored.digest)
     try:
         files.read(row.digest, row.symbol, row.file_digest)
     except StoreError:
         session.execute(
             update(ArtifactRow).where(ArtifactRow.digest == row.digest).values(**columns_of(stored))
         )
+
+
+def _locked(session: Session, digest: str) -> ArtifactRow:
+    """The row as it is now, which only this transaction changes until it ends. Others may go on to
+    refer to it (PostgreSQL's ``FOR NO KEY UPDATE``): two jobs that found the same object have both
+    done so when each comes here, and would wait for each other for ever."""
+    return session.get_one(
+        ArtifactRow, digest, populate_existing=True, with_for_update={"key_share": True}
+    )
 
 
 def columns_of(stored: StoredArtifact) -> dict[str, Any]:

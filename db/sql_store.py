@@ -330,6 +330,8 @@ class SqlStore(TrialStore):
         spent_s: float | None = None,
         remaining: RemainingGain | None = None,
     ) -> None:
+        # In one order for all, or transactions with several in common could lock one another out.
+        artifacts = sorted(artifacts, key=lambda artifact: artifact.digest)
         on_disk = self._write_new(artifacts)
         # One transaction with the files, if they are rows.
         with self.transaction() as session:

@@ -45,9 +45,10 @@ def setup(
 
     Ctrl-C stops it; what was downloaded or built by then is kept for the next time.
     """
+    from tuner.machine.chosen_target import choose_default_target
     from tuner.machine.doctor import compilers
     from tuner.machine.provision import build, provision
-    from tuner.problem.default_target import choose_default_target, default_target
+    from tuner.problem.default_target import default_target
 
     targets = _targets(target or ())
     archs = list(dict.fromkeys(one.arch for one in targets))

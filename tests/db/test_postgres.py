@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session
 
-from db import models, open_store, service_models  # noqa: F401 - fills the metadata
+from db import models, open_store, service_models, sql_store  # noqa: F401 - fills the metadata
 from db.access.tokens import Token, add_token
 from db.backup import copy_store, restore_backup, write_backup
 from db.backup.writing import one_moment
@@ -307,6 +307,39 @@ def test_a_quota_holds_among_conductors_that_choose_at_once(
             queues = [JobQueue(store), JobQueue(slow)]
             taken = list(pool.map(lambda queue: queue.take_next((), together), queues))
     assert [one is None for one in taken].count(True) == 1
+
+
+def test_jobs_that_find_the_same_objects_at_once_do_not_lock_each_other_out(
+    new_database: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both refer to objects that are known before either completes them, each in its own order."""
+    url, found = new_database(), [artifact(1), artifact(2)]
+    both_refer = threading.Barrier(2)
+    complete = sql_store.complete_artifact
+
+    def complete_at_once(*given: Any) -> None:
+        if threading.get_ident() not in waited:
+            waited.append(threading.get_ident())
+            both_refer.wait(PATIENCE_S)
+        complete(*given)
+
+    waited: list[int] = []
+    with closing(open_store(url)) as store, closing(open_store(url)) as other:
+        stores = [store, other, store]
+        jobs = [store.create_job(spec(), SPACE, TOOLCHAIN) for _ in stores]
+        tokens = [one.claim(job.id) for one, job in zip(stores, jobs, strict=True)]
+
+        def commit(place: int) -> None:
+            ended = [ok(number, one) for number, one in enumerate(found)]
+            ordered = found if place else found[::-1]
+            stores[place].commit(jobs[place].id, tokens[place], finished=ended, artifacts=ordered)
+
+        commit(2)  # they are known from here on
+        monkeypatch.setattr(sql_store, "complete_artifact", complete_at_once)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(commit, range(2)))
+        assert len(waited) == 2
+        assert [len(store.trials(job.id)) for job in jobs] == [2, 2, 2]
 
 
 def test_leases_end_by_the_clock_of_the_database(

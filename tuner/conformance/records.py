@@ -67,7 +67,8 @@ def pending(number: int) -> PendingTrial:
 
 
 def artifact(seed: int, **more: bytes) -> Artifact:
-    data = b"\x7fELF" + bytes((seed * k) % 251 for k in range(500)) + SYMBOL.encode() + b"\0"
+    mixed = bytes((seed * k + seed // 251) % 251 for k in range(500))
+    data = b"\x7fELF" + mixed + SYMBOL.encode() + b"\0"
     files = {"object": data, "header": b"int f(void);\n", **more}
     return Artifact(digest_of_bytes(data), SYMBOL, files)
 

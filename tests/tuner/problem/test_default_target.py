@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import StoreError, UserError
+from tuner.machine.chosen_target import choose_default_target
 from tuner.paths import CACHE_DIR_VARIABLE
-from tuner.problem.default_target import (
-    TARGET_VARIABLE,
-    choose_default_target,
-    default_target,
-)
+from tuner.problem.default_target import TARGET_VARIABLE, default_target
 from tuner.problem.target import BASELINE_TARGET, find_target
 
 
