@@ -55,6 +55,8 @@ CONDUCTORS, PACE_S, TRIALS = 6, 0.1, 10
 """Conductors end a trial each this often on average, at random and apart from each other (Poisson):
 60 a second in all, of jobs with 10 trials."""
 OPERATIONS = ("submit", "claim", "commit")
+_STARTING_S = 2
+"""The load of best-queries runs this long before anything is timed."""
 
 Timed = dict[str, list[float]]
 
@@ -196,12 +198,15 @@ def measure(url: str, state: Path, given: argparse.Namespace) -> dict[str, Any]:
                     *(sys.executable, "-m", "benchmarks.load_client", "--port", str(server.port)),
                     *("--paths", str(paths), "--connections", "8"),
                     *("--rate", str(given.queries)),
-                    *("--seconds", str(given.seconds), "--slice", "1"),
+                    *("--seconds", str(given.seconds + _STARTING_S), "--slice", "1"),
                     *("--token", server.token, "--pid", str(server.process.pid)),
                 ],
                 stdout=subprocess.PIPE,
                 text=True,
             )
+            assert client.stdout is not None  # noqa: S101 - piped
+            for _ in range(_STARTING_S):  # it starts up, and its connections are made
+                client.stdout.readline()
             for here, _ in pipes:
                 here.send("begin")
             found: Timed = {"submit": submit(store, given.seconds), "claim": [], "commit": []}

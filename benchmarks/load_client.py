@@ -140,7 +140,10 @@ async def _drive(given: argparse.Namespace, plans: list[_Plan]) -> None:
         # Each goes first as often as any other.
         for turn in range(len(plans)):
             which = (turn + number) % len(plans)
-            print(json.dumps({"of": which} | await _slice(given, connections, plans[which])))
+            print(
+                json.dumps({"of": which} | await _slice(given, connections, plans[which])),
+                flush=True,
+            )
     for connection in connections:
         if connection.transport is not None:
             connection.transport.close()
