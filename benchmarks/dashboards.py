@@ -78,8 +78,8 @@ def main() -> int:
 
     from db import open_store
     from service.app import create_app
-    from service.server.serving import settle_memory
     from service.settings import Settings
+    from service.settled_memory import settle_memory
     from tests.service.gates import OpenGate
 
     with tempfile.TemporaryDirectory() as folder:

@@ -207,8 +207,8 @@ def serve(descriptor: int) -> None:
     from db.access.tokens import Token, add_token
     from service.app import create_app
     from service.auth.gate import Gate
-    from service.server.serving import settle_memory
     from service.settings import Settings
+    from service.settled_memory import settle_memory
     from service.token_text import new_token_text
 
     with open_store() as store:

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from db.jobs.claims import COLUMNS as CLAIM_COLUMNS
@@ -337,8 +336,9 @@ class _Lately:
     thousands of trials in :data:`WINDOW_S`, and to add them up takes longer than all the rest of a
     claim.
 
-    Trials that ended before ``_until`` are in the sums; only later ones are asked for each time.
-    Those that are committed too late for the sums count once these are made from scratch.
+    Trials that ended before ``_until`` are in the sums; each time those since then are asked for,
+    and those that the window leaves behind. What is committed too late for the sums counts once
+    these are made from scratch.
     """
 
     def __init__(self) -> None:
@@ -349,24 +349,21 @@ class _Lately:
     def service(self, session: Session, now: float) -> Mapping[str, Service]:
         """By user."""
         with self._one_at_once:
-            self._go_on(session, now - WINDOW_S, now - _SETTLED_S)
-            return _sum(self._sums, _service(session, self._until, float("inf")))
-
-    def _go_on(self, session: Session, since: float, until: float) -> None:
-        if not 0.0 <= since - self._made_at < WINDOW_S:  # or the clock was set
-            self._made_at = since
-            self._sums = _service(session, since, until)
-        elif until - self._until < _SETTLED_S:
-            return
-        else:
-            gone = defaultdict(Service, _service(session, self._since, since))
-            came = _sum(self._sums, _service(session, self._until, until))
+            since, until = now - WINDOW_S, now - _SETTLED_S
+            if not 0.0 <= since - self._made_at < WINDOW_S or since < self._since:
+                self._made_at = self._since = self._until = since  # or the clock was set
+                self._sums = {}
+            gone, came, later = _service(
+                session, (self._since, since), (self._until, until), (until, float("inf"))
+            )
+            left = {user: got.trial_s for user, got in gone.items()}
             self._sums = {
-                user: Service(max(0.0, got.trial_s - gone[user].trial_s), got.last_at)
-                for user, got in came.items()
+                user: replace(got, trial_s=max(0.0, got.trial_s - left.get(user, 0.0)))
+                for user, got in _sum(self._sums, came).items()
                 if (got.last_at or 0.0) > since
             }
-        self._since, self._until = since, until
+            self._since, self._until = since, until
+            return _sum(self._sums, later)
 
 
 def _sum(one: Mapping[str, Service], later: Mapping[str, Service]) -> dict[str, Service]:
@@ -377,19 +374,34 @@ def _sum(one: Mapping[str, Service], later: Mapping[str, Service]) -> dict[str, 
     return both
 
 
-def _service(session: Session, since: float, until: float) -> dict[str, Service]:
-    """The service by trials that ended after ``since`` and not after ``until``."""
-    found = session.connection().execute(_SERVICE, {"since": since, "until": until})
-    return {user: Service(spent or 0.0, last_at) for user, spent, last_at in found}
+_SPANS = range(3)
 
 
-_SERVICE = (
-    select(
-        JobRow.submitted_by,
-        func.sum(TrialRow.finished_at - TrialRow.started_at),
-        func.max(TrialRow.finished_at),
+def _service(session: Session, *spans: tuple[float, float]) -> list[dict[str, Service]]:
+    """The service by trials that ended after the first and not after the second of each of the
+    :data:`_SPANS`."""
+    bounds = {f"after{n}": spans[n][0] for n in _SPANS} | {f"until{n}": spans[n][1] for n in _SPANS}
+    found: list[dict[str, Service]] = [{} for _ in _SPANS]
+    for user, *got in session.connection().execute(_SERVICE, bounds):
+        for n in _SPANS:
+            spent, last_at = got[2 * n : 2 * n + 2]
+            if last_at is not None:
+                found[n][user] = Service(spent or 0.0, last_at)
+    return found
+
+
+_WITHIN = [
+    and_(
+        TrialRow.finished_at > bindparam(f"after{n}"),
+        TrialRow.finished_at <= bindparam(f"until{n}"),
     )
+    for n in _SPANS
+]
+_FIGURES = (func.sum(TrialRow.finished_at - TrialRow.started_at), func.max(TrialRow.finished_at))
+_SERVICE = (
+    select(JobRow.submitted_by, *(one.filter(span) for span in _WITHIN for one in _FIGURES))
     .join(JobRow, JobRow.id == TrialRow.job_id)
-    .where(TrialRow.finished_at > bindparam("since"), TrialRow.finished_at <= bindparam("until"))
+    .where(or_(*_WITHIN))
     .group_by(JobRow.submitted_by)
 )
+"""Of each user with trials that ended within, their seconds and the last end, span by span."""

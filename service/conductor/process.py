@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from service.conductor.conductor import Conductor
 from service.conductor.fitness import Fitness
+from service.settled_memory import settle_memory
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def conduct(
         fitness.check()
         threading.Thread(target=fitness.run, args=(leave,), name="fitness", daemon=True).start()
         _look_after_devices(store, leave)
+        settle_memory()
         Conductor(store, slots=slots, most_workers=workers, fitness=fitness).run(leave)
         fitness.leave()
     _log.info("left")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import logging
 import math
 import signal
@@ -32,6 +31,7 @@ from service.auth.local_token import check_exposure, ensure_token, local_token_n
 from service.logs import LogFormat, log_to_stderr
 from service.server.supervision import Conductors
 from service.settings import Settings
+from service.settled_memory import settle_memory
 from service.webhooks.sending import Sender
 from tuner.errors import StoreError, UserError
 
@@ -143,16 +143,6 @@ def _mark_artifacts(store: SqlStore) -> None:
         store.mark_artifacts()
     except StoreError as error:
         _log.error("not ready: %s", error)
-
-
-def settle_memory() -> None:
-    """Exempts all present objects from garbage collection.
-
-    Otherwise each full round visits some hundred thousand objects of libraries and schemas, and
-    all requests wait for tens of milliseconds.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _access(store: SqlStore, settings: Settings) -> dict[str, Any]:

@@ -12,8 +12,6 @@ import pytest
 from sqlalchemy import insert, update
 
 from db.jobs.queue import (
-    _SETTLED_S,
-    NO_SERVICE,
     WINDOW_S,
     ClaimedJob,
     JobQueue,
@@ -97,15 +95,11 @@ class JobQueueConformance:
             store.commit(job.id, job.token, finished=[replace(trial, finished_at=now)])
             with store.reading() as session:
                 got = lately.service(session, now)
-                least = _service(session, now - WINDOW_S, now)
-                most = _service(session, now - WINDOW_S - 2 * _SETTLED_S, now)
-            assert least.keys() <= got.keys() <= most.keys()
+                known, _, ever = _service(session, (now - WINDOW_S, now), (now, now), (0.0, now))
+            assert got.keys() == known.keys()
             for user, service in got.items():
-                known = least.get(user, NO_SERVICE).trial_s
-                assert known - 1e-6 <= service.trial_s <= most[user].trial_s + 1e-6
-                assert service.last_at == most[user].last_at
-        with store.reading() as session:
-            ever = _service(session, 0.0, now)
+                assert service.trial_s == pytest.approx(known[user].trial_s)
+                assert service.last_at == known[user].last_at
         assert sum(one.trial_s for one in got.values()) < sum(one.trial_s for one in ever.values())
 
     def test_jobs_of_the_command_line_are_left_to_it(self, store: SqlStore) -> None:
