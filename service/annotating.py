@@ -23,15 +23,15 @@ def annotate(
     request: HTTPConnection,
     *,
     comment: str | None,
-    add: Sequence[str],
-    remove: Sequence[str],
+    add_tags: Sequence[str],
+    remove_tags: Sequence[str],
 ) -> None:
     """Changes comment and tags as :func:`db.jobs.annotations.annotate` does, and leaves that in the
     audit. 403 for anybody who may not: those who may not cancel it either."""
     require_may_steer(caller, job, "annotate")
-    about = {"comment": comment is not None, "add": list(add), "remove": list(remove)}
+    about = {"comment": comment is not None, "add": list(add_tags), "remove": list(remove_tags)}
     with store.transaction():
-        stored.annotate(store, job.id, comment=comment, add=add, remove=remove)
+        stored.annotate(store, job.id, comment=comment, add_tags=add_tags, remove_tags=remove_tags)
         record(store, caller, "job.annotate", job.id, about, request)
 
 

@@ -60,14 +60,14 @@ def annotate(
     job_id: str,
     *,
     comment: str | None = None,
-    add: Iterable[str] = (),
-    remove: Iterable[str] = (),
+    add_tags: Iterable[str] = (),
+    remove_tags: Iterable[str] = (),
 ) -> None:
     """Changes what is given of the job with this whole id; tags are removed before others are
     added. ``UserError``, and no change, for what is not a comment or a tag, and for too many tags.
     """
     text = None if comment is None else checked_comment(comment)
-    added, removed = ([checked_tag(tag) for tag in tags] for tags in (add, remove))
+    added, removed = ([checked_tag(tag) for tag in tags] for tags in (add_tags, remove_tags))
     own = JobTagRow.job_id == job_id
     with store.writing() as session:
         insert_unless_there(session, AnnotationRow, {"job_id": job_id, "comment": ""}, ["job_id"])

@@ -225,9 +225,7 @@ def annotation(
         caller,
         found,
         request,
-        comment=body.comment,
-        add=body.add_tags,
-        remove=body.remove_tags,
+        **body.model_dump(),
     )
     return overview_json(job_queries.job_overview(store, found.id))
 
