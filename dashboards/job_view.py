@@ -62,7 +62,7 @@ class JobView:
 
     @property
     def annotation(self) -> Annotation:
-        """What people wrote to it."""
+        """Its comment, tags and pin."""
         return self.overview.summary.annotation
 
     @property

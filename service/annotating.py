@@ -1,4 +1,4 @@
-"""Comments, tags and pins of jobs, for whoever may write them; REST and pages alike."""
+"""Comments, tags and pins of jobs, for callers who may write them; REST and pages alike."""
 
 from __future__ import annotations
 

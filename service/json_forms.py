@@ -202,7 +202,7 @@ def summary_json(summary: JobSummary) -> dict[str, Any]:
 
 
 def annotation_json(annotation: Annotation) -> dict[str, Any]:
-    """What people wrote to a job; ``pinned`` is about the user who asks."""
+    """The comment and tags of a job; ``pinned`` is about the user who asks."""
     return {
         "comment": annotation.comment,
         "tags": list(annotation.tags),

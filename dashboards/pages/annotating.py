@@ -1,4 +1,4 @@
-"""What people write down: comments, tags and pins of jobs, and views of the list."""
+"""Forms of the jobs' pages: comments, tags and pins, and saved views of the list."""
 
 from __future__ import annotations
 

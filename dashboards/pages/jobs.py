@@ -135,7 +135,7 @@ def jobs(
 def _choices(
     store: SqlStore, rows: Sequence[JobView | NetworkView], asked: JobsQuery, filters: str
 ) -> dict[str, Any]:
-    """What can be chosen above the table: filters, the names of uploads in ``rows`` among them, and
+    """The choices above the table: filters, the names of uploads in ``rows`` among them, and
     the viewer's saved views."""
     named = sorted({row.name for row in rows if isinstance(row, JobView)})
     views = saved_views(store)

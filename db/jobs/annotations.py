@@ -1,4 +1,4 @@
-"""What people write to jobs to find them again: a comment, tags, and pins.
+"""Annotations of jobs: the comment, tags and pins by which people find them again.
 
 Comment and tags belong to the job, a pin to a user. They change after submission, at any time, in
 tables of their own: an edit neither waits for a conductor that commits a trial nor holds one up.

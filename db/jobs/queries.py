@@ -45,7 +45,7 @@ class JobSummary:
     finished, ``best_cycles`` is of the best verified trial. ``owner`` is the process that works
     on it now. ``interrupted`` means that the job says ``running`` but its process is gone: it
     can be resumed. ``waits`` is why nobody works on it, or what its work waits for
-    (:mod:`db.jobs.waiting`). ``annotation`` is what people wrote to it.
+    (:mod:`db.jobs.waiting`). ``annotation`` is its comment, tags and pin.
     """
 
     job: Job

@@ -43,7 +43,7 @@ def annotate(
 
 
 def print_annotation(form: Mapping[str, Any]) -> None:
-    """What people wrote to a job, of its JSON form; older services do not tell."""
+    """Tags, pin and comment of a job, of its JSON form, which older services send without."""
     words = [*form.get("tags", ()), *(["(pinned)"] if form.get("pinned") else [])]
     if words:
         print_sentence(f"tags: {' '.join(words)}")

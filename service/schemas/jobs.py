@@ -280,7 +280,8 @@ class JobStandingForm(JobForm):
         description="Why nobody works on it now, or what its work waits for; empty otherwise.",
     )
     comment: str = Field(
-        examples=["after the new tiling"], description="What people wrote to it; may be empty."
+        examples=["after the new tiling"],
+        description="A note that people wrote to it; may be empty.",
     )
     tags: list[str] = Field(examples=[["release-2", "camera"]])
     pinned: bool = Field(description="Whether the user of the token has pinned it.")
@@ -433,7 +434,7 @@ Comment = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS, pattern=C
 
 
 class AnnotationBody(Strict):
-    """What changes of a job's comment and tags; what is left out stays."""
+    """Changes of a job's comment and tags; what is left out stays."""
 
     model_config = ConfigDict(strict=True)
 

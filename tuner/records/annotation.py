@@ -1,4 +1,4 @@
-"""What people write to a job to find it again."""
+"""The comment and tags by which people find a job again."""
 
 from __future__ import annotations
 
