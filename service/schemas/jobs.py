@@ -281,7 +281,7 @@ class JobStandingForm(JobForm):
     )
     comment: str = Field(
         examples=["after the new tiling"],
-        description="A note that people wrote to it; may be empty.",
+        description="A note of people's own; may be empty.",
     )
     tags: list[str] = Field(examples=[["release-2", "camera"]])
     pinned: bool = Field(description="Whether the user of the token has pinned it.")
