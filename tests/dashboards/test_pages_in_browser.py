@@ -303,12 +303,14 @@ def test_a_job_is_annotated_and_found_again_by_keyboard(
     page.get_by_label("Pinned").select_option("by me")
     expect(page.locator("#jobs tbody tr")).to_have_count(1)
     visit.check()
-    page.get_by_label("Name of this view").fill("mine")
+    page.get_by_text("Save this view").press("Enter")
+    page.get_by_label("Name of the view").fill("mine")
+    visit.check()
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="mine")).to_have_attribute("aria-current", "page")
     visit.check()
     page.get_by_role("button", name="Delete the view").press("Enter")
-    expect(page.get_by_label("Name of this view")).to_be_visible()
+    expect(page.get_by_text("Save this view")).to_be_visible()
 
 
 def test_convolutions_are_a_short_map(visit: Visit, store: SqlStore) -> None:
