@@ -37,6 +37,7 @@ STATIC = Path(__file__).parent / "static"
 
 PAGES: tuple[str, ...] = (
     "dashboards.pages.login",
+    "dashboards.pages.annotating",
     "dashboards.pages.jobs",
     "dashboards.pages.submit",
     "dashboards.pages.job",

@@ -11,6 +11,7 @@ from service.json_forms import peak_cycles
 from tuner.errors import UserError
 from tuner.headline import Headline
 from tuner.identity import digest_of
+from tuner.records.annotation import Annotation
 from tuner.records.candidate import Problem
 from tuner.records.request import search_options, told
 from tuner.records.trial import NOT_REACHED, UNREACHED, Job, JobState
@@ -58,6 +59,11 @@ class JobView:
     def name(self) -> str:
         """The display name of the kernel."""
         return self.job.submission.kernel_label or self.kernel
+
+    @property
+    def annotation(self) -> Annotation:
+        """Its comment, tags and pin."""
+        return self.overview.summary.annotation
 
     @property
     def params(self) -> Mapping[str, int]:

@@ -34,6 +34,7 @@ from db.base import (
     fidelity_choice,
 )
 from tuner.problem.contract import Contract
+from tuner.records.annotation import TAG_LENGTH
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState
 
@@ -413,3 +414,34 @@ class JobEventRow(Base):
     at: Mapped[float]
     kind: Mapped[str] = mapped_column(String(20))
     data: Mapped[Document]
+
+
+class AnnotationRow(Base):
+    """The comment that people wrote to a job (:mod:`db.jobs.annotations`).
+
+    This table, tags and pins have no foreign key to ``jobs``: the check of one would lock a row
+    that conductors lock for every trial. Jobs are never deleted.
+    """
+
+    __tablename__ = "annotations"
+
+    job_id: Mapped[str] = mapped_column(String(JOB_ID_LENGTH), primary_key=True)
+    comment: Mapped[str] = mapped_column(FreeText(), server_default="")
+
+
+class JobTagRow(Base):
+    """A tag of a job."""
+
+    __tablename__ = "job_tags"
+
+    job_id: Mapped[str] = mapped_column(String(JOB_ID_LENGTH), primary_key=True)
+    tag: Mapped[str] = mapped_column(String(TAG_LENGTH), primary_key=True, index=True)
+
+
+class PinRow(Base):
+    """A job that a user keeps at hand; other users do not see the pin."""
+
+    __tablename__ = "pins"
+
+    pinned_by: Mapped[str] = mapped_column(String(100), primary_key=True)
+    job_id: Mapped[str] = mapped_column(String(JOB_ID_LENGTH), primary_key=True)

@@ -18,7 +18,7 @@ from tuner.errors import StoreError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-SCHEMA_VERSION = "0023"
+SCHEMA_VERSION = "0024"
 """The newest revision in ``db/migrations/versions``; a test keeps the two equal."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

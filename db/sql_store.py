@@ -104,6 +104,7 @@ class SqlStore(TrialStore):
         self._of_thread = _OfThread()
         self._claims: dict[str, int] = {}
         self._viewer: str | None = None
+        self._user = ""
         self.files = ArtifactFiles(open_storage(artifacts, self))
         self.validator = Validator(self.files, self.require_artifacts)
 
@@ -146,11 +147,12 @@ class SqlStore(TrialStore):
         store.schema_before = SCHEMA_VERSION if as_it_is else before
         return store
 
-    def seen_by(self, tenant: str) -> SqlStore:
-        """The same store as ``tenant`` sees it, without the private rows of others. It shares this
-        store's connections; close this one."""
+    def seen_by(self, tenant: str | None, user: str = "") -> SqlStore:
+        """The same store as ``tenant`` sees it, without the private rows of others (``None`` sees
+        all), and with the pins and saved views of ``user``. It shares this store's connections;
+        close this one."""
         view = copy(self)
-        view._viewer = tenant
+        view._viewer, view._user = tenant, user
         return view
 
     @contextmanager
@@ -187,7 +189,7 @@ class SqlStore(TrialStore):
             yield session
 
     def _info(self) -> dict[str, Any]:
-        return session_info(self._viewer)
+        return session_info(self._viewer, self._user)
 
     @contextmanager
     def transaction(self) -> Iterator[Session]:

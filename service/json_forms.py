@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tuner.headline import Headline
     from tuner.kernels import Kernel
     from tuner.packages.files import Package
+    from tuner.records.annotation import Annotation
     from tuner.records.candidate import Measurement, Problem
 
 
@@ -196,6 +197,16 @@ def summary_json(summary: JobSummary) -> dict[str, Any]:
         "pending": summary.pending,
         "best_cycles": summary.best_cycles,
         "waits": summary.waits,
+        **annotation_json(summary.annotation),
+    }
+
+
+def annotation_json(annotation: Annotation) -> dict[str, Any]:
+    """The comment and tags of a job; ``pinned`` is about the user who asks."""
+    return {
+        "comment": annotation.comment,
+        "tags": list(annotation.tags),
+        "pinned": annotation.pinned,
     }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -16,6 +17,8 @@ from dashboards.network_view import NetworkView
 from dashboards.pages.network import find_table
 from dashboards.session import Form, Viewer, form_of, viewing
 from dashboards.templating import render, shape
+from db.access.views import saved_views
+from db.jobs.annotations import tags_in_use
 from db.jobs.batches import Listed, Place, listed_page
 from db.jobs.queries import JobFilters, JobOverview, job_overviews, jobs_page
 from db.sql_store import SqlStore
@@ -41,6 +44,7 @@ COLUMNS = (
     *("job", "state", "kernel", "display_name", "params", "contract", "target"),
     *("sampler", "seed", "finished", "best_cycles", "default_cycles", "textbook_cycles"),
     *("baseline_cycles", "share_of_peak", "created_at", "spent_s", "user", "batch"),
+    *("label", "tags", "comment"),
 )
 """Of the list as CSV: names of :func:`service.json_forms.overview_json`."""
 NETWORK = "network:"
@@ -57,6 +61,8 @@ class JobsQuery(BaseModel):
     contract: str = ""
     user: str = ""
     batch: str = ""
+    tag: str = ""
+    pinned: str = ""
     q: str = Field("", max_length=200)
     after: str = ""
 
@@ -65,6 +71,7 @@ class JobsQuery(BaseModel):
         for name, value, accepted in (
             ("state", self.state, STATES),
             ("contract", self.contract, tuple(Contract)),
+            ("pinned", self.pinned, ("true", "false")),
         ):
             if value and value not in accepted:
                 raise HttpError(422, f"{name} '{value}'", accepted=", ".join(accepted))
@@ -79,6 +86,8 @@ class JobsQuery(BaseModel):
             user=self.user or None,
             batch=self.batch or None,
             text=self.q.strip() or None,
+            tag=self.tag or None,
+            pinned=self.pinned == "true" if self.pinned else None,
         )
 
 
@@ -99,6 +108,7 @@ def jobs(
     else:
         found = listed_page(store, wanted, after, PAGE + 1)
     query = {k: v for k, v in asked.model_dump().items() if v}
+    filters = urlencode({k: v for k, v in query.items() if k != "after"})
     rows = [
         JobView(one) if isinstance(one, JobOverview) else NetworkView(one)
         for _, one in found[:PAGE]
@@ -109,6 +119,7 @@ def jobs(
     return render(
         request,
         "jobs_table.html" if part else "jobs.html",
+        **({} if part else _choices(store, rows, asked, filters)),
         jobs=rows,
         asked=asked,
         filtered=wanted.any,
@@ -116,13 +127,32 @@ def jobs(
         may_cancel=any(viewer.may(scope) for scope in (Scope.SUBMIT, Scope.OPERATE)),
         network=NETWORK,
         query=urlencode(query),
-        filters=urlencode({k: v for k, v in query.items() if k != "after"}),
+        filters=filters,
         older=older,
-        states=STATES,
-        kernels=kernel_names(),
-        targets=list(TARGETS),
-        contracts=[contract.value for contract in Contract],
     )
+
+
+def _choices(
+    store: SqlStore, rows: Sequence[JobView | NetworkView], asked: JobsQuery, filters: str
+) -> dict[str, Any]:
+    """The choices above the table: filters, the names of uploads in ``rows`` among them, and
+    the viewer's saved views."""
+    named = sorted({row.name for row in rows if isinstance(row, JobView)})
+    views = saved_views(store)
+    return {
+        "states": STATES,
+        "kernels": list(dict.fromkeys([*kernel_names(), *named, *filter(None, [asked.kernel])])),
+        "targets": list(TARGETS),
+        "contracts": [contract.value for contract in Contract],
+        "tags": sorted({*tags_in_use(store), *filter(None, [asked.tag])}),
+        "views": views,
+        "shown_view": next((name for name, query in views.items() if query == filters), None),
+    }
+
+
+def list_query(text: str) -> str:
+    """The filters in the query string ``text``, and nothing else."""
+    return urlencode([(k, v) for k, v in parse_qsl(text) if k in JobsQuery.model_fields])
 
 
 @router.post("/jobs/cancel")
@@ -151,7 +181,7 @@ def cancel(
         for job in jobs:
             store.request(job.id, JobRequest.CANCEL)
             record(store, form.viewer.caller, "job.cancel", job.id, request=request)
-    query = urlencode([(k, v) for k, v in parse_qsl(wanted) if k in JobsQuery.model_fields])
+    query = list_query(wanted)
     return RedirectResponse(published(request, f"/jobs?{query}" if query else "/jobs"), 303)
 
 
@@ -171,7 +201,7 @@ def download(
     lines = csv.writer(text)
     lines.writerow(COLUMNS)
     for row in rows:
-        cells = {**row, "params": shape(row["params"])}
+        cells = {**row, "params": shape(row["params"]), "tags": " ".join(row["tags"])}
         lines.writerow([cells.get(name) for name in COLUMNS])
     return Response(text.getvalue(), media_type="text/csv", headers=headers)
 

@@ -1,10 +1,11 @@
 """Visibility: who sees which rows of a store.
 
 Jobs, batches, uploads, schedules and webhooks have a ``tenant``, their owner, and an ``audience``:
-empty for everybody, else the tenant alone. Parts of a job (trials, events, promotions) are visible
-with the job. A store that is *seen by* somebody (:meth:`db.sql_store.SqlStore.seen_by`) finds no
-other rows: the condition is added to every statement of its sessions, so that no query can forget
-it. Raw SQL is not covered: :mod:`db.schedules.serving` names the audience itself."""
+empty for everybody, else the tenant alone. Parts of a job (trials, events, promotions, comment,
+tags, pins) are visible with the job. A store that is *seen by* somebody
+(:meth:`db.sql_store.SqlStore.seen_by`) finds no other rows: the condition is added to every
+statement of its sessions, so that no query can forget it. Raw SQL is not covered:
+:mod:`db.schedules.serving` names the audience itself."""
 
 from __future__ import annotations
 
@@ -15,15 +16,26 @@ from sqlalchemy import ColumnElement, event, exists
 from sqlalchemy.orm import ORMExecuteState, Session, with_loader_criteria
 from sqlalchemy.sql.base import ExecutableOption
 
-from db.models import BatchRow, JobEventRow, JobRow, PromotionRow, ScheduleRow, TrialRow
+from db.models import (
+    AnnotationRow,
+    BatchRow,
+    JobEventRow,
+    JobRow,
+    JobTagRow,
+    PinRow,
+    PromotionRow,
+    ScheduleRow,
+    TrialRow,
+)
 from db.service_models import PipelineRow, WebhookRow
 
 EVERYBODYS: Final[dict[str, Any]] = {"hvxtune_everybodys": True}
 """Execution options of a statement over everybody's rows, to count or compare with them."""
 
 _VIEWER: Final = "hvxtune_viewer"
+_USER: Final = "hvxtune_user"
 _OWNED: Final = (JobRow, BatchRow, ScheduleRow, PipelineRow, WebhookRow)
-_OF_A_JOB: Final = (TrialRow, PromotionRow, JobEventRow)
+_OF_A_JOB: Final = (TrialRow, PromotionRow, JobEventRow, AnnotationRow, JobTagRow, PinRow)
 
 
 def audience_of(tenant: str, *, private: bool) -> str:
@@ -31,9 +43,15 @@ def audience_of(tenant: str, *, private: bool) -> str:
     return tenant if private else ""
 
 
-def session_info(viewer: str | None) -> dict[str, Any]:
-    """The ``info`` of a session limited to what ``viewer`` may see; ``None`` sees all."""
-    return {_VIEWER: viewer}
+def session_info(viewer: str | None, user: str) -> dict[str, Any]:
+    """The ``info`` of a session of ``user``, limited to what the tenant ``viewer`` may see;
+    ``None`` sees all."""
+    return {_VIEWER: viewer, _USER: user}
+
+
+def user_of(session: Session) -> str:
+    """The user whose pins and saved views the session is about."""
+    return str(session.info.get(_USER, ""))
 
 
 @event.listens_for(Session, "do_orm_execute")

@@ -11,9 +11,11 @@ from sqlalchemy.orm import Session
 
 from db.access.audience import EVERYBODYS
 from db.jobs import waiting
+from db.jobs.annotations import annotations_of, has_pin, has_tag
 from db.jobs.claims import Owner, is_held, owner_of
 from db.jobs.trials import BASELINES, KNOWN_ORIGINS, SEARCHED
 from db.models import (
+    AnnotationRow,
     BatchRow,
     JobRow,
     MeasurementRow,
@@ -26,6 +28,7 @@ from db.models import (
 from db.records import job_record
 from tuner.headline import Headline, headline
 from tuner.problem.contract import Contract
+from tuner.records.annotation import Annotation
 from tuner.records.candidate import CacheState, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Job, JobState
@@ -42,7 +45,7 @@ class JobSummary:
     finished, ``best_cycles`` is of the best verified trial. ``owner`` is the process that works
     on it now. ``interrupted`` means that the job says ``running`` but its process is gone: it
     can be resumed. ``waits`` is why nobody works on it, or what its work waits for
-    (:mod:`db.jobs.waiting`).
+    (:mod:`db.jobs.waiting`). ``annotation`` is its comment, tags and pin.
     """
 
     job: Job
@@ -52,6 +55,7 @@ class JobSummary:
     owner: Owner | None
     interrupted: bool
     waits: str = ""
+    annotation: Annotation = field(default_factory=Annotation)
 
     @property
     def finished(self) -> int:
@@ -60,7 +64,7 @@ class JobSummary:
 
 
 def summaries_of(session: Session, rows: Sequence[JobRow]) -> list[JobSummary]:
-    """The summaries of ``rows``, in their order, in one more query however many they are."""
+    """The summaries of ``rows``, in their order, in a few more queries however many they are."""
     counts: dict[str, dict[Outcome | None, int]] = {row.id: {} for row in rows}
     best: dict[str, int | None] = {}
     grouped = (
@@ -79,7 +83,11 @@ def summaries_of(session: Session, rows: Sequence[JobRow]) -> list[JobSummary]:
         if outcome is Outcome.OK:
             best[job_id] = cycles
     waits = waiting.reasons(session, rows)
-    return [_summary(session, row, counts[row.id], best.get(row.id), waits[row.id]) for row in rows]
+    annotations = annotations_of(session, counts)
+    return [
+        _summary(session, row, counts[row.id], best.get(row.id), waits[row.id], annotations[row.id])
+        for row in rows
+    ]
 
 
 def _summary(
@@ -88,6 +96,7 @@ def _summary(
     counts: Mapping[Outcome | None, int],
     best_cycles: int | None,
     waits: str,
+    annotation: Annotation,
 ) -> JobSummary:
     held = is_held(session, row)
     return JobSummary(
@@ -98,6 +107,7 @@ def _summary(
         owner=owner_of(row) if held else None,
         interrupted=row.state is JobState.RUNNING and not held,
         waits=waits,
+        annotation=annotation,
     )
 
 
@@ -109,8 +119,10 @@ MOST_WORDS = 8
 class JobFilters:
     """Which jobs are meant; ``None`` means all. Those that are ``paused`` are ``queued`` too.
 
-    Each word of ``text`` is part of the kernel's name or display name, the name of the network or
-    set, the id, the user, the target or the contract.
+    ``kernel`` is its name or its display name, as an upload has; ``pinned`` is about the pins of
+    the user who asks. Each word of ``text`` is part of the kernel's name or display name, the name
+    of the network or set, the id, the user, the target, the contract or the comment,
+    or a whole tag.
     """
 
     state: JobState | None = None
@@ -122,6 +134,8 @@ class JobFilters:
     interrupted: bool | None = None
     paused: bool | None = None
     text: str | None = None
+    tag: str | None = None
+    pinned: bool | None = None
 
     @property
     def any(self) -> bool:
@@ -218,7 +232,6 @@ def filtered(
     """``wanted``, a query about ``jobs``, of those alone that pass ``filters``."""
     columns: Mapping[str, ColumnElement[Any] | Any] = {
         "state": jobs.state,
-        "kernel": WorkloadRow.kernel,
         "target": TargetRow.name,
         "contract": ProblemRow.contract,
         "user": jobs.submitted_by,
@@ -235,14 +248,25 @@ def filtered(
     for name, column in columns.items():
         if given[name] is not None:
             wanted = wanted.where(column == given[name])
+    if filters.kernel is not None:
+        names = (WorkloadRow.kernel, jobs.kernel_label)
+        wanted = wanted.where(or_(*(name == filters.kernel for name in names)))
+    if filters.tag is not None:
+        wanted = wanted.where(has_tag(jobs.id, filters.tag))
+    if filters.pinned is not None:
+        pinned = has_pin(session, jobs.id)
+        wanted = wanted.where(pinned if filters.pinned else ~pinned)
     if filters.text is not None:
         wanted = wanted.outerjoin(BatchRow, jobs.batch_id == BatchRow.id)
+        wanted = wanted.outerjoin(AnnotationRow, AnnotationRow.job_id == jobs.id)
         texts: list[ColumnElement[str] | Any] = [
             *(WorkloadRow.kernel, jobs.kernel_label, BatchRow.name, jobs.id),
             *(jobs.submitted_by, TargetRow.name, cast(ProblemRow.contract, String)),
+            AnnotationRow.comment,
         ]
         for word in filters.text.replace("\0", "").split()[:MOST_WORDS]:
-            wanted = wanted.where(or_(*(one.icontains(word, autoescape=True) for one in texts)))
+            found = (one.icontains(word, autoescape=True) for one in texts)
+            wanted = wanted.where(or_(*found, has_tag(jobs.id, word.lower())))
     if filters.interrupted is not None:
         among = jobs.id.in_(_interrupted(session))
         wanted = wanted.where(among if filters.interrupted else ~among)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from service.cli import (
+    annotating,
     calibration,
     catalogue,
     ci,
@@ -63,6 +64,7 @@ for command in (
     jobs.watch,
     jobs.cancel,
     jobs.pause,
+    annotating.annotate,
     jobs.conductors,
     tuning.resume,
     jobs.export_study,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from service.cli.annotating import print_annotation
 from service.cli.batches import (
     found_there,
     is_batch,
@@ -34,6 +35,7 @@ from service.cli.output import (
 from service.cli.summary import count_text, form_label, print_result, result_json, state_text
 from service.cli.watching import Watch, refuse_json, shown_until_stopped
 from service.json_forms import (
+    annotation_json,
     batch_json,
     batch_table_json,
     job_json,
@@ -56,47 +58,59 @@ def jobs(
     members: Annotated[
         bool, typer.Option("--members", help="Each job of a network or set in a row of its own.")
     ] = False,
+    kernel: Annotated[
+        str | None, typer.Option(metavar="KERNEL", help="On this kernel, or upload of this name.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(metavar="TAG", help="With this tag.")] = None,
+    pinned: Annotated[bool, typer.Option("--pinned", help="Those that you have pinned.")] = False,
     watch: Watch = False,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """List the newest jobs; those of a network or set are one row."""
     address = read_server(server)
+    asked = {"kernel": kernel, "tag": tag, "pinned": pinned or None}
+    filters = {name: value for name, value in asked.items() if value is not None}
 
     def draw() -> RenderableType:
-        found = _newest(address, limit, members=members)
+        found = _newest(address, limit, filters, members=members)
         none = "no job yet; start one with `hvxtune tune KERNEL`"
-        return _jobs_table(found) if found else sentence(none)
+        return _jobs_table(found) if found else sentence("no such job" if filters else none)
 
     if watch:
         refuse_json(as_json)
         shown_until_stopped(draw)
     elif as_json:
-        found = _newest(address, limit, members=members)
+        found = _newest(address, limit, filters, members=members)
         batches = [] if members else [form for form in found if is_batch(form)]
         print_json({"jobs": [f for f in found if not is_batch(f)], "batches": batches})
     else:
         console().print(draw())
 
 
-def _newest(address: str | None, limit: int, *, members: bool) -> list[dict[str, Any]]:
+def _newest(
+    address: str | None, limit: int, filters: Mapping[str, Any], *, members: bool
+) -> list[dict[str, Any]]:
     if address is not None:
         from service.cli.connecting import connected
 
         with connected(address) as client:
             grouped = {} if members else {"grouped": True}
-            return list(islice(client.jobs(**grouped), limit))
+            return list(islice(client.jobs(**grouped, **filters), limit))
     from db import open_store
+    from db.jobs.batches import listed_page
+    from db.jobs.queries import JobFilters, JobOverview, jobs_page
+    from service.auth.tokens import local_user
 
+    wanted = JobFilters(**filters)
     with open_store() as store:
+        own = store.seen_by(None, local_user())
         if members:
-            return [summary_json(summary) for summary in store.summaries(limit)]
-        from db.jobs.batches import listed_page
-        from db.jobs.queries import JobFilters, JobOverview
-
+            found = jobs_page(own, wanted, None, limit)
+            return [summary_json(one.summary) for one in found]
         return [
             summary_json(one.summary) if isinstance(one, JobOverview) else batch_json(one)
-            for _, one in listed_page(store, JobFilters(), None, limit)
+            for _, one in listed_page(own, wanted, None, limit)
         ]
 
 
@@ -107,8 +121,21 @@ def _jobs_table(found: list[dict[str, Any]]) -> RenderableType:
     asked = ["user", "priority"] if with_user else []
     of_search = {one.name: one for one in options_of(SearchOptions) if one.listed}
     listed = [name for name in of_search if any(row.get(name) for row in rows)]
+    tags = ["tags"] if any(row.get("tags") for row in rows) else []
     return table(
-        ["job", "state", *asked, "made", "trials", "ok", "best cycles", "what", *listed, "note"],
+        [
+            "job",
+            "state",
+            *asked,
+            "made",
+            "trials",
+            "ok",
+            "best cycles",
+            "what",
+            *listed,
+            *tags,
+            "note",
+        ],
         [
             [
                 row["job"],
@@ -120,6 +147,7 @@ def _jobs_table(found: list[dict[str, Any]]) -> RenderableType:
                 "" if row["best_cycles"] is None else f"{row['best_cycles']:,}",
                 row.get("what") or form_label(row),
                 *(of_search[name].shown(row.get(name)) for name in listed),
+                *(" ".join(row.get(name) or ()) for name in tags),
                 row.get("waits") or row["note"],
             ]
             for row in rows
@@ -167,6 +195,7 @@ def show(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = Fa
     print_result(form, address)
     settings = [f"{label} {text}" for label, text in told({**form, **form["budget"]})]
     print_sentence(f"searched with: {'; '.join(settings)}")
+    print_annotation(form)
     print_line()
     if form["ladder"] is not None:
         print_ladder(form["ladder"])
@@ -186,6 +215,7 @@ def _whole(address: str | None, given: str) -> dict[str, Any]:
                 return form
             return {**as_result(client, form), "trials": list(client.trials(form["job"]))}
     from db import open_store
+    from service.auth.tokens import local_user
     from tuner.job_result import result
 
     with open_store() as store:
@@ -197,8 +227,13 @@ def _whole(address: str | None, given: str) -> dict[str, Any]:
         found = result(one.id, store)
         peak = peak_cycles(found.job.spec.problem)
         rows = [trial_json(trial, peak) for trial in store.trials(found.job.id)]
-        waits = store.summary(found.job.id).waits
-        return {**result_json(found, store.place.name), "waits": waits, "trials": rows}
+        summary = store.seen_by(None, local_user()).summary(found.job.id)
+        return {
+            **result_json(found, store.place.name),
+            "waits": summary.waits,
+            **annotation_json(summary.annotation),
+            "trials": rows,
+        }
 
 
 def watch(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:

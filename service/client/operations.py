@@ -192,6 +192,27 @@ class Operations:
         """Lets a paused job go on."""
         return (yield from self._post(f"/v1/jobs/{_part(job)}/resume"))
 
+    def annotate(
+        self,
+        job: str,
+        *,
+        comment: str | None = None,
+        add_tags: Sequence[str] = (),
+        remove_tags: Sequence[str] = (),
+    ) -> Steps[Json]:
+        """Changes the comment and tags of a job, at any time; what is left out stays."""
+        body: Json = {"add_tags": list(add_tags), "remove_tags": list(remove_tags)}
+        if comment is not None:
+            body["comment"] = comment
+        reply = yield from self._ask(Request("PATCH", f"/v1/jobs/{_part(job)}", body=body))
+        return object_of(reply, self.server)
+
+    def pin(self, job: str, *, pinned: bool = True) -> Steps[Json]:
+        """Pins a job for the user of the token, or no longer."""
+        request = Request("PUT" if pinned else "DELETE", f"/v1/jobs/{_part(job)}/pin")
+        reply = yield from self._ask(request)
+        return object_of(reply, self.server)
+
     def network(self, network: str) -> Steps[Json]:
         """A network or set by its id, or the newest of that name: layer by layer, its jobs, and
         what to do next."""

@@ -13,6 +13,7 @@ from db.jobs.batches import listed_page
 from db.jobs.queries import JobFilters
 from db.jobs.trials import front_trials, promoted_trials
 from db.sql_store import SqlStore
+from service.annotating import annotate, pin
 from service.app_state import settings_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
@@ -25,6 +26,7 @@ from service.problem_details import HttpError, not_found
 from service.schemas import paging
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.jobs import (
+    AnnotationBody,
     ConductorList,
     JobDetail,
     JobPage,
@@ -200,6 +202,67 @@ for _request, _summary, _text in (
         responses=problems(404, 409),
         dependencies=[NO_QUERY],
     )(_steer(_request))
+
+
+@router.patch(
+    "/jobs/{job}",
+    summary="Change the comment and tags of a job",
+    response_model=JobStandingForm,
+    responses=problems(404),
+    dependencies=[NO_QUERY],
+)
+def annotation(
+    job: str,
+    body: AnnotationBody,
+    request: Request,
+    caller: Annotated[Caller, Depends(require(Scope.SUBMIT, Scope.OPERATE))],
+    store: Annotated[SqlStore, Depends(store_of)],
+) -> dict[str, Any]:
+    """At any time, also after the job has ended. Others' jobs need the scope `operate`."""
+    found = find_job(store, job)
+    annotate(
+        store,
+        caller,
+        found,
+        request,
+        **body.model_dump(),
+    )
+    return overview_json(job_queries.job_overview(store, found.id))
+
+
+def _pin(*, pinned: bool) -> Callable[..., dict[str, Any]]:
+    def route(
+        job: str,
+        request: Request,
+        caller: Annotated[Caller, Depends(require(Scope.READ))],
+        store: Annotated[SqlStore, Depends(store_of)],
+    ) -> dict[str, Any]:
+        found = find_job(store, job)
+        pin(store, caller, found, request, pinned=pinned)
+        return overview_json(job_queries.job_overview(store, found.id))
+
+    return route
+
+
+for _method, _summary, _text in (
+    (
+        "PUT",
+        "Pin a job",
+        "Only the user of the token sees the pin, and finds it: `pinned=true`.",
+    ),
+    ("DELETE", "Unpin a job", "Unpinning one that is not pinned changes nothing."),
+):
+    router.add_api_route(
+        "/jobs/{job}/pin",
+        _pin(pinned=_method == "PUT"),
+        methods=[_method],
+        name=_summary,
+        summary=_summary,
+        description=_text,
+        response_model=JobStandingForm,
+        responses=problems(404),
+        dependencies=[NO_QUERY],
+    )
 
 
 @router.get(

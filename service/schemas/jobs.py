@@ -20,6 +20,7 @@ from service.schemas.doubts import DoubtForm
 from service.schemas.networks import NetworkForm
 from tuner.choices import help_of
 from tuner.problem.contract import Contract
+from tuner.records.annotation import COMMENT_PATTERN, MOST_CHARACTERS, MOST_TAGS, TAG_PATTERN
 from tuner.records.batch import BatchPlan
 from tuner.records.outcome import Outcome
 from tuner.records.request import (
@@ -278,6 +279,12 @@ class JobStandingForm(JobForm):
         examples=["no conductor has qemu: process 4711 on lab7: this machine has no qemu-hexagon"],
         description="Why nobody works on it now, or what its work waits for; empty otherwise.",
     )
+    comment: str = Field(
+        examples=["after the new tiling"],
+        description="A note of people's own; may be empty.",
+    )
+    tags: list[str] = Field(examples=[["release-2", "camera"]])
+    pinned: bool = Field(description="Whether the user of the token has pinned it.")
     default_cycles: int | None
     textbook_cycles: int | None
     baseline_cycles: int | None = Field(description="Those of the job's baseline.")
@@ -422,15 +429,37 @@ class ConductorList(BaseModel):
 
 
 Text = Annotated[str, StringConstraints(max_length=100, pattern=r"^[ -~]*$")]
+Tag = Annotated[str, StringConstraints(pattern=TAG_PATTERN)]
+Comment = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS, pattern=COMMENT_PATTERN)]
+
+
+class AnnotationBody(Strict):
+    """Changes of a job's comment and tags; what is left out stays."""
+
+    model_config = ConfigDict(strict=True)
+
+    comment: Comment | None = Field(
+        None, examples=["after the new tiling"], description="In place of the one before."
+    )
+    add_tags: list[Tag] = Field(
+        [], max_length=MOST_TAGS, examples=[["release-2"]], description="Added to the others."
+    )
+    remove_tags: list[Tag] = Field(
+        [], max_length=MOST_TAGS, examples=[["draft"]], description="Removed before any is added."
+    )
 
 
 class JobsQuery(PageQuery):
     """Which jobs; all given conditions hold."""
 
     state: JobState | None = Field(None, description="Their state.")
-    kernel: Text | None = Field(None, description="A kernel's name.")
+    kernel: Text | None = Field(
+        None, description="A kernel's name, or the display name of an upload or a package."
+    )
     target: Text | None = Field(None, description="A target's name.")
     contract: Contract | None = Field(None, description="The guarantees callers give.")
+    tag: Tag | None = Field(None, description="A tag that they have.")
+    pinned: bool | None = Field(None, description="Whether the user of the token has pinned them.")
     user: Text | None = Field(None, description="The user who submitted them.")
     batch: Text | None = Field(None, description="Submitted together under this name.")
     interrupted: bool | None = Field(

@@ -15,6 +15,8 @@ import pytest
 
 from db import pipelines
 from db.access.audit import newest_entries
+from db.access.views import saved_views
+from db.jobs.annotations import annotate
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
@@ -585,3 +587,76 @@ def test_ticked_jobs_and_networks_are_cancelled_together(logged_in: LogIn, store
     operator = logged_in(Scope.READ, Scope.OPERATE, name="olga")
     operator.form("/ui/jobs", "/ui/jobs/cancel", ticked=f"network:{net.id}")
     assert {store.job(one.job).state for one in net.members} == {JobState.CANCELLED}
+
+
+def test_a_job_has_a_comment_and_tags_that_its_owner_changes(
+    logged_in: LogIn, store: SqlStore
+) -> None:
+    job = finished_job(store)
+    page, form = f"/ui/jobs/{job}", f"/ui/jobs/{job}/annotation"
+    ada = logged_in(Scope.READ, Scope.SUBMIT)
+    before = {"comment_before": "", "tags_before": ""}
+    written = ada.form(page, form, comment="faster\r\n<b>now</b>", tags="Camera, v2 v2", **before)
+    assert '<p class="lines">faster\n&lt;b&gt;now&lt;/b&gt;</p>' in written.text
+    assert re.findall(r'href="/ui/jobs\?tag=(\w+)"', written.text) == ["camera", "v2"]
+    # Somebody whose page is older changes the tags alone: nothing else is lost.
+    operator = logged_in(Scope.READ, Scope.OPERATE, name="olga")
+    operator.form(page, form, comment="", tags="v3", comment_before="", tags_before="v2")
+    told = store.summary(job).annotation
+    assert (told.comment, told.tags) == ("faster\n<b>now</b>", ("camera", "v3"))
+    assert [one.action for one in newest_entries(store, 9)].count("job.annotate") == 2
+    stranger = logged_in(Scope.READ, Scope.SUBMIT, name="eve")
+    assert "Edit comment" not in stranger.get(page).text
+    assert stranger.form(page, form, comment="mine", tags="", **before).status_code == 403
+    wrong = ada.form(page, form, comment="", tags="Größe", **before)
+    assert (wrong.status_code, "of a-z, 0-9" in html.unescape(wrong.text)) == (422, True)
+    assert store.summary(job).annotation == told
+
+
+def test_the_list_is_filtered_by_tag_pin_and_upload(logged_in: LogIn, store: SqlStore) -> None:
+    edges = replace(Submission("ada"), kernel_label="Edge detector")
+    jobs = [store.create_job(spec(), SPACE, TOOLCHAIN, edges).id, finished_job(store)]
+    annotate(store, jobs[0], comment="for the demo", add_tags=["camera"])
+    ada, eve = logged_in(Scope.READ), logged_in(Scope.READ, name="eve")
+
+    def shown(query: str, browser: Browser = ada) -> list[str]:
+        page = browser.get(f"/ui/jobs?{query}").text
+        return [job for job in jobs if f'"/ui/jobs/{job}"' in page]
+
+    assert shown("tag=camera") == shown("q=demo") == shown("q=camera") == [jobs[0]]
+    assert shown("kernel=Edge+detector") == [jobs[0]]
+    chosen = "<option selected>Edge detector</option>"
+    assert chosen in ada.get("/ui/jobs?kernel=Edge+detector&state=done").text
+    assert chosen.replace(" selected", "") in ada.get("/ui/jobs").text
+    assert shown("kernel=gemm_u8") == jobs
+    assert shown("pinned=true") == []
+    back = ada.form("/ui/jobs", f"/ui/jobs/{jobs[1]}/pin", pinned="true", query="state=done&x=1")
+    assert (back.url.path, back.url.query) == ("/ui/jobs", b"state=done")
+    assert f'aria-label="Pin {jobs[1]}" aria-pressed="true"' in back.text
+    assert (shown("pinned=true"), shown("pinned=false")) == ([jobs[1]], [jobs[0]])
+    assert shown("pinned=true", eve) == []
+    there = ada.form("/ui/jobs", f"/ui/jobs/{jobs[1]}/pin", pinned="")
+    assert there.url.path == f"/ui/jobs/{jobs[1]}"
+    assert shown("pinned=true") == []
+    assert ada.get("/ui/jobs?pinned=maybe").status_code == 422
+    rows = list(csv.DictReader(ada.get("/ui/jobs.csv?tag=camera").text.splitlines()))
+    assert [(row["tags"], row["comment"]) for row in rows] == [("camera", "for the demo")]
+
+
+def test_a_view_is_saved_for_its_user_and_deleted(logged_in: LogIn, store: SqlStore) -> None:
+    ada, eve = logged_in(Scope.READ), logged_in(Scope.READ, name="eve")
+    assert "Save this view" not in ada.get("/ui/jobs").text
+    query = "state=done&q=edge+%26+more"
+    assert "Save this view" in ada.get(f"/ui/jobs?{query}").text
+    saved = ada.form("/ui/jobs", "/ui/jobs/views", name="my <edges>", query=f"{query}&next=/x")
+    assert saved.url.query.decode() == query
+    link = f'href="/ui/jobs?{html.escape(query)}" aria-current="page">my &lt;edges&gt;</a>'
+    assert link in saved.text
+    assert "Save this view" not in saved.text
+    assert "edges" not in eve.get("/ui/jobs").text
+    eve.form("/ui/jobs", "/ui/jobs/views/delete", name="my <edges>")
+    ada.form("/ui/jobs", "/ui/jobs/views", name="my <edges>", query="state=failed")
+    assert saved_views(store.seen_by(None, "ada")) == {"my <edges>": "state=failed"}
+    assert ada.form("/ui/jobs", "/ui/jobs/views", name="", query=query).status_code == 422
+    gone = ada.form("/ui/jobs", "/ui/jobs/views/delete", name="my <edges>", query="state=failed")
+    assert (gone.url.query, "edges" in gone.text) == (b"state=failed", False)

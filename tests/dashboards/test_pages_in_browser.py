@@ -277,6 +277,42 @@ def test_no_column_is_cut(visit: Visit, store: SqlStore, width: int) -> None:
             assert cut <= 0, f"{cut} px of the table are out of sight"
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_job_is_annotated_and_found_again_by_keyboard(
+    visit: Visit, store: SqlStore, width: int
+) -> None:
+    job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("test")).id
+    finished_job(store)
+    page = visit.page
+    page.set_viewport_size({"width": width, "height": 900})
+    visit.go(f"/ui/jobs/{job}")
+    page.get_by_text("Edit comment and tags").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type(f"for the demo\n{60 * 'x'}")
+    page.keyboard.press("Tab")
+    page.keyboard.type(" ".join(f"{10 * 'tag-'}"[:-2] + str(n) for n in range(10)))
+    visit.check()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Comment and tags").get_by_role("link")).to_have_count(10)
+    visit.check()
+    visit.go("/ui/jobs")
+    page.get_by_role("button", name=f"Pin {job}").press("Enter")
+    expect(page.get_by_role("button", name=f"Pin {job}", pressed=True)).to_be_visible()
+    visit.check()
+    page.get_by_label("Pinned").select_option("by me")
+    expect(page.locator("#jobs tbody tr")).to_have_count(1)
+    visit.check()
+    page.get_by_text("Save this view").press("Enter")
+    page.get_by_label("Name of the view").fill("mine")
+    visit.check()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="mine")).to_have_attribute("aria-current", "page")
+    visit.check()
+    page.get_by_role("button", name="Delete the view").press("Enter")
+    expect(page.get_by_text("Save this view")).to_be_visible()
+
+
 def test_convolutions_are_a_short_map(visit: Visit, store: SqlStore) -> None:
     """Shapes of a network have no two extents in common: a grid for each would be empty."""
     shapes = [

@@ -20,9 +20,11 @@ from db import pipelines
 from db.access.audit import add_entry, newest_entries
 from db.access.sessions import begin_session, token_of_session
 from db.access.tokens import Token, add_token, find_token
+from db.access.views import save_view
 from db.backup import copy_store, restore_backup, write_backup
 from db.backup.layout import MANIFEST
 from db.backup.rows import kept_tables
+from db.jobs.annotations import annotate, pin
 from db.schema import SCHEMA_VERSION, stored_schema
 from db.sql_store import SqlStore
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
@@ -35,7 +37,8 @@ MakeStore = Callable[[], SqlStore]
 
 
 def fill(store: SqlStore) -> None:
-    """A job with two measured trials, a token, an upload, a session and an entry of the audit."""
+    """A job with two measured trials and a comment, a pin, a saved view, a token, an
+    upload, a session and an entry of the audit."""
     job = store.create_job(spec(), SPACE, TOOLCHAIN)
     token = store.claim(job.id)
     store.commit(job.id, token, started=[pending(0), pending(1)])
@@ -43,6 +46,9 @@ def fill(store: SqlStore) -> None:
     store.commit(job.id, token, finished=[ok(n, a) for n, a in enumerate(made)], artifacts=made)
     add_token(store, Token("k3zq7a2m", "ann", "0" * 64, ["read"], {"running_jobs": 2}))
     pipelines.keep(store, UPLOAD, "blur", "ann", {"stages": []})
+    annotate(store, job.id, comment="kept", add_tags=["kept"])
+    pin(store, job.id)
+    save_view(store, "kept", "state=done")
     begin_session(store, "5" * 64, "k3zq7a2m", 3600)
     note_down(store, "before")
 

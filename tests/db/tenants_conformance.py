@@ -8,8 +8,17 @@ from sqlalchemy import func, select
 from db import pipelines
 from db.access.audience import EVERYBODYS
 from db.jobs import outbox
+from db.jobs.annotations import annotate, pin
 from db.jobs.queries import JobFilters, jobs_page
-from db.models import JobEventRow, JobRow, ScheduleRow, TrialRow
+from db.models import (
+    AnnotationRow,
+    JobEventRow,
+    JobRow,
+    JobTagRow,
+    PinRow,
+    ScheduleRow,
+    TrialRow,
+)
 from db.sql_store import SqlStore
 from tests.service.stored import problem, store_schedule
 from tuner.best import lookup_of
@@ -17,6 +26,7 @@ from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, Submission
 
+ANNOTATIONS = (AnnotationRow, JobTagRow, PinRow)
 PRIVATE = Submission("ann", owner="vision", private=True)
 
 
@@ -31,14 +41,17 @@ class TenantsConformance:
             with viewer.reading() as session:
                 counts = (
                     select(func.count()).select_from(row).execution_options(**options)
-                    for row in (JobRow, TrialRow, JobEventRow, ScheduleRow)
+                    for row in (JobRow, TrialRow, JobEventRow, ScheduleRow, *ANNOTATIONS)
                 )
                 return [session.scalar(count) or 0 for count in counts]
 
+        for job in (hidden, shown):
+            annotate(store, job, comment="seen", add_tags=["seen"])
+            pin(store, job)
         everything = rows(store)
         assert everything == rows(store.seen_by("vision"))
         assert everything == rows(store.seen_by("bob"), **EVERYBODYS)
-        assert rows(store.seen_by("bob")) == [1, 1, everything[2] // 2, 1]
+        assert rows(store.seen_by("bob")) == [1, 1, everything[2] // 2, 1, 1, 1, 1]
         bob = store.seen_by("bob")
         assert [one.job.id for one in jobs_page(bob, JobFilters(), None, 9)] == [shown]
         for look in (bob.job, bob.trials, bob.pending, bob.space, bob.events):

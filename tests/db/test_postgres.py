@@ -26,7 +26,8 @@ from db.base import Base
 from db.clock import DatabaseClock, database_now
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
-from db.jobs.claims import lease_s, locked_claim
+from db.jobs.annotations import annotate, pin
+from db.jobs.claims import lease_s, locked, locked_claim
 from db.jobs.queue import _ONE_CHOOSES, ClaimedJob, JobQueue
 from db.models import JobRow
 from db.place import URL_VARIABLE
@@ -48,6 +49,7 @@ from tuner.conformance.patience import PATIENCE_S
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError, UserError
 from tuner.paths import STATE_DIR_VARIABLE
+from tuner.records.annotation import Annotation
 from tuner.records.trial import JobState, Submission
 
 pytestmark = [pytest.mark.slow, *NEEDS_POSTGRES]
@@ -139,6 +141,19 @@ class TestPostgresBackup(BackupConformance):
             before, after = contents(source), contents(back)
             assert before.pop("jobs") != after.pop("jobs"), "a claim is left behind"
             assert after == before
+
+
+def test_people_annotate_a_job_whose_row_a_conductor_holds(
+    new_database: Callable[..., str],
+) -> None:
+    url = new_database()
+    with closing(open_store(url)) as conductor, closing(open_store(url)) as store:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN).id
+        with conductor.writing() as session:
+            locked(session, job)
+            annotate(store, job, comment="now", add_tags=["now"])
+            pin(store, job)
+            assert store.summary(job).annotation == Annotation("now", ("now",), pinned=True)
 
 
 def test_migrations_make_what_the_models_say(new_database: Callable[..., str]) -> None:

@@ -24,6 +24,7 @@ from db.base import Base
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
 from db.files import models as file_models  # noqa: F401 - fills the metadata
+from db.jobs.annotations import annotate
 from db.jobs.batches import batch_progress, keep_plan, listed_page, newest_like, plan_of
 from db.jobs.queries import JobFilters
 from db.models import ProblemRow, WorkloadRow
@@ -39,6 +40,7 @@ from tuner.errors import StoreError, UserError
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
+from tuner.records.annotation import Annotation
 from tuner.records.trial import JobState, Submission
 
 
@@ -282,14 +284,15 @@ EVENT_COUNTS = {"loops": [0], "counts": [{"packets": 700, "l2_accesses": 300}]}
 
 
 def down_and_up(store: SqlStore, again: Callable[[], SqlStore]) -> None:
-    """Jobs, trials and artifacts of ``store`` are the same after going down to 0019 and up; counted
-    events, which older schemas do not keep, are unknown."""
+    """Jobs, trials and artifacts of ``store`` are the same after going down to 0019 and up; what
+    older schemas do not keep, counted events and what people wrote, is gone."""
     job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
     token = store.claim(job.id)
     made = artifact(1)
     measured = replace(measurement(), event_counts=EVENT_COUNTS)
     store.commit(job.id, token, finished=[ok(0, made, measurement=measured)], artifacts=[made])
     store.release(job.id, token, JobState.DONE)
+    annotate(store, job.id, comment="lost", add_tags=["lost"])
     trials, counted = store.trials(job.id), store.counted_trials(job.id)
     assert [one.event_counts for one in counted] == [EVENT_COUNTS]
     with store.transaction() as session:
@@ -300,6 +303,8 @@ def down_and_up(store: SqlStore, again: Callable[[], SqlStore]) -> None:
         assert upgraded.trials(job.id) == trials
         assert upgraded.counted_trials(job.id) == [replace(counted[0], event_counts=None)]
         assert upgraded.artifact(made.digest) == made
+        assert upgraded.summary(job.id).annotation == Annotation()
+        annotate(upgraded, job.id, comment="again")
         upgraded.mark_artifacts()  # by one who has the artifacts of before
 
 

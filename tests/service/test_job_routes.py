@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from sqlalchemy import event
 from starlette.testclient import TestClient
 
+from db.access.audit import newest_entries
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
@@ -17,10 +18,10 @@ from service.settings import Settings
 from tests.service.gates import CallerGate
 from tests.service.job_routes import commit, items, made, with_trials
 from tests.service.stored import unfit_conductor
-from tuner.conformance.records import problem
+from tuner.conformance.records import SPACE, TOOLCHAIN, problem, spec
 from tuner.problem.contract import Contract
 from tuner.records.outcome import Outcome
-from tuner.records.trial import JobRequest, JobState
+from tuner.records.trial import JobRequest, JobState, Submission
 
 OK, BAD = Outcome.OK, Outcome.COMPILE_ERROR
 
@@ -206,3 +207,53 @@ def test_a_failed_job_says_why(client: TestClient, store: SqlStore) -> None:
     token = store.claim(job_id)
     store.release(job_id, token, JobState.FAILED, "no valid trial (3 timeout)")
     assert client.get(f"/v1/jobs/{job_id}").json()["note"] == "no valid trial (3 timeout)"
+
+
+def as_person(store: SqlStore, name: str, *scopes: Scope) -> TestClient:
+    return TestClient(create_app(store, CallerGate(name, *scopes), Settings()))
+
+
+def test_comment_and_tags_are_changed_by_the_owner(store: SqlStore) -> None:
+    job = made(store, "ann")
+    ann = as_person(store, "ann", Scope.READ, Scope.SUBMIT)
+    place = f"/v1/jobs/{job}"
+    first = ann.patch(place, json={"comment": "so far", "add_tags": ["v2", "camera"]}).json()
+    assert (first["comment"], first["tags"], first["pinned"]) == ("so far", ["camera", "v2"], False)
+    second = ann.patch(place, json={"add_tags": ["v3"], "remove_tags": ["v2"]}).json()
+    assert (second["comment"], second["tags"]) == ("so far", ["camera", "v3"])
+    assert ann.get(place).json()["tags"] == ["camera", "v3"]
+    [entry, _] = newest_entries(store, 9)
+    assert (entry.action, entry.subject) == ("job.annotate", job)
+    assert entry.detail == {"comment": False, "add": ["v3"], "remove": ["v2"]}
+    for wrong in ({"add_tags": ["No"]}, {"comment": "x" * 2001}, {"tags": []}, {"add_tags": "a"}):
+        assert ann.patch(place, json=wrong).status_code == 422, wrong
+    many = ann.patch(place, json={"add_tags": [f"t{n}" for n in range(9)]})
+    assert (many.status_code, many.json()["accepted"]) == (422, "at most 10")
+    bob = as_person(store, "bob", Scope.READ, Scope.SUBMIT)
+    assert bob.patch(place, json={"comment": "mine"}).status_code == 403
+    operator = as_person(store, "olga", Scope.READ, Scope.OPERATE)
+    assert operator.patch(place, json={"comment": ""}).json()["comment"] == ""
+    assert ids(items(ann, "/v1/jobs", tag="v3")) == [job]
+    assert ids(items(ann, "/v1/jobs", tag="v2")) == []
+
+
+def test_a_pin_needs_read_and_is_the_callers_own(store: SqlStore) -> None:
+    job, other = made(store, "ann"), made(store, "ann")
+    eve, bob = (as_person(store, name, Scope.READ) for name in ("eve", "bob"))
+    for _ in range(2):
+        assert eve.put(f"/v1/jobs/{job}/pin").json()["pinned"] is True
+    assert bob.get(f"/v1/jobs/{job}").json()["pinned"] is False
+    assert ids(items(eve, "/v1/jobs", pinned="true")) == [job]
+    assert ids(items(eve, "/v1/jobs", pinned="false")) == [other]
+    assert ids(items(bob, "/v1/jobs", pinned="true")) == []
+    for _ in range(2):
+        assert eve.delete(f"/v1/jobs/{job}/pin").json()["pinned"] is False
+    assert {one.action for one in newest_entries(store, 9)} == {"job.pin", "job.unpin"}
+    assert eve.put("/v1/jobs/zzzz/pin").status_code == 404
+
+
+def test_jobs_are_filtered_by_the_name_of_an_upload(client: TestClient, store: SqlStore) -> None:
+    made(store)
+    edges = Submission("ann", kernel_label="edges")
+    job = store.create_job(spec(), SPACE, TOOLCHAIN, edges).id
+    assert ids(items(client, "/v1/jobs", kernel="edges")) == [job]

@@ -87,6 +87,7 @@ BODIES = {
         "layers": [{"name": "a", "operator": "conv", "kernel": secret.kernel}],
     },
     "/v1/networks/{network}/plan": A_PLAN.document(),
+    "/v1/jobs/{job}": {"comment": "mine", "add_tags": ["mine"]},
 }
 """Of routes that take one from a token with `read` and `submit`."""
 QUERIES = {
@@ -164,7 +165,7 @@ def path_for(path: str, secret: Secret) -> str:
 def asked(ask: Ask, method: str, path: str, secret: Secret) -> Response:
     query = QUERIES.get(path, "")
     query = query(secret) if callable(query) else query
-    body = BODIES.get(path) if method in ("POST", "PUT") else None
+    body = BODIES.get(path) if method in ("POST", "PUT", "PATCH") else None
     body = FORMS.get(path, body) if method == "POST" else body
     body = body(secret) if callable(body) else body
     return ask(method, f"{path_for(path, secret)}?{query}".rstrip("?"), body)

@@ -100,3 +100,31 @@ def test_waiting_jobs_and_unfit_conductors_say_why(hvxtune) -> None:
     assert "lab7 4711 unfit 2 qemu folder:/its/own artifacts:" in shown
     (found,) = hvxtune("conductors", "--json").json["conductors"]
     assert found["lacks"][0]["part"] == "artifacts"
+
+
+def test_a_job_is_annotated_and_found_again(hvxtune) -> None:
+    with open_store() as store:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission(kernel_label="crisp")).id
+        other = store.create_job(spec(), SPACE, TOOLCHAIN).id
+    assert "tags" not in hvxtune("jobs").out
+    told = hvxtune(
+        "annotate", job[:8], "--tag", "v2", "--tag", "camera", "--comment", "a\nb", "--pin"
+    )
+    assert told.out.splitlines() == [f"job {job}", "tags: camera v2 (pinned)", "  a", "  b"]
+    assert "tags: camera v2 (pinned)" in hvxtune("show", job).out
+    form = hvxtune("annotate", job, "--untag", "v2", "--unpin", "--json").json
+    assert (form["comment"], form["tags"], form["pinned"]) == ("a\nb", ["camera"], False)
+    assert hvxtune("show", job, "--json").json["tags"] == ["camera"]
+    hvxtune("annotate", other, "--pin")
+    for more in ([], ["--members"]):
+        for asked, found in (
+            (["--tag", "camera"], [job]),
+            (["--kernel", "crisp"], [job]),
+            (["--pinned"], [other]),
+            (["--pinned", "--tag", "camera"], []),
+        ):
+            rows = hvxtune("jobs", *asked, *more, "--json").json["jobs"]
+            assert [row["job"] for row in rows] == found, asked
+    assert "camera" in hvxtune("jobs").out
+    assert hvxtune("jobs", "--tag", "none").out == "no such job\n"
+    assert "tag 'No'" in hvxtune("annotate", job, "--tag", "No").error_line

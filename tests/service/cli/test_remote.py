@@ -355,6 +355,16 @@ def test_a_job_without_a_valid_trial_fails_there_too(hvxtune, there, bench):
     assert answer.err.splitlines()[-1].startswith("error: job ")
 
 
+def test_a_job_is_annotated_there(hvxtune, there, store):
+    job = store.create_job(spec(), SPACE, TOOLCHAIN).id
+    told = hvxtune("annotate", job[:8], "--tag", "v2", "--comment", "for the demo", "--pin")
+    assert told.out.splitlines() == [f"job {job}", "tags: v2 (pinned)", "  for the demo"]
+    assert hvxtune("annotate", job).out == told.out
+    (found,) = hvxtune("jobs", "--tag", "v2", "--pinned", "--json").json["jobs"]
+    assert (found["job"], found["comment"]) == (job, "for the demo")
+    assert "for the demo" in hvxtune("show", job).out
+
+
 def test_pause_resume_and_cancel_there(hvxtune, there, bench, store, monkeypatch):
     in_trial, go_on = threading.Event(), threading.Event()
     heartbeat, seen = store.heartbeat, []
