@@ -1,5 +1,5 @@
-"""Every page at three widths, light and dark, to be looked at one by one: ``make screenshots EVERY=1``
-writes them to ``build/screenshots``.
+"""Every page at three widths, light and dark, to be looked at one by one:
+``make screenshots EVERY=1`` writes them to ``build/screenshots``.
 
 Beside jobs that the service's state directory holds, it stores what takes long to happen: a running
 job, a failed one, one whose best hangs on one assumed cost, networks with a plan.
@@ -8,6 +8,7 @@ job, a failed one, one whose best hangs on one assumed cost, networks with a pla
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from tuner.records.trial import JobState, Submission
 
 WIDTHS = (1400, 1000, 400)
 SCHEMES = ("light", "dark")
-TALLEST = 6000
+TALLEST = 7000
 REFUSED = "/ui/submit?kernel=gemm_u8&param_m=64&param_n=1&param_k=3&contract=extent"
 
 
@@ -47,7 +48,7 @@ class Stored:
 
 def running_job(store: SqlStore) -> str:
     """A job of this process, with trials of every outcome and two in flight."""
-    job = store.create_job(spec(trials=200), SPACE, TOOLCHAIN, Submission("ada")).id
+    job = store.create_job(spec(trials=200, seconds=None), SPACE, TOOLCHAIN, Submission("ada")).id
     token = store.claim(job)
     chance = Random(7)
     outcomes = [one for one in Outcome if one is not Outcome.OK]
@@ -55,12 +56,13 @@ def running_job(store: SqlStore) -> str:
     for n in range(40):
         origin = {0: "default", 1: "textbook"}.get(n, "tpe")
         if n >= 2 and n % 9 == 5:
-            store.commit(job, token, finished=[failed(n, outcomes[n // 9 % len(outcomes)])])
+            bad = failed(n, outcomes[n // 9 % len(outcomes)])
+            store.commit(job, token, finished=[bad], spent_s=1.5 * n)
             continue
         made = artifact(n)
         cycles = int(90_000 / (1 + n / 12) * chance.uniform(1, 1.6))
         trial = ok(n, made, cycles, origin=origin)
-        store.commit(job, token, finished=[trial], artifacts=[made], spent_s=1.5)
+        store.commit(job, token, finished=[trial], artifacts=[made], spent_s=1.5 * n)
     return job
 
 
@@ -122,7 +124,7 @@ def settle(visit: Visit, place: str) -> None:
     visit.go(place)
     page = visit.page
     page.wait_for_load_state("networkidle")
-    if "/trials/" in place or place.startswith("/ui/schedules/") and "shapes" not in place:
+    if "/trials/" in place or re.match("/ui/schedules/[^/?]+-", place):
         page.locator("table.listing, #error-title").first.wait_for()
     if "/ui/code" in place:
         page.locator("table.slots").first.wait_for()

@@ -1,5 +1,5 @@
-"""Pictures for docs/dashboards.md: ``make screenshots`` (about three minutes). With ``EVERY=1``, all
-pages at every width instead (:mod:`tests.dashboards.every_page`).
+"""Pictures for docs/dashboards.md: ``make screenshots`` (about three minutes). With ``EVERY=1``,
+all pages at every width instead (:mod:`tests.dashboards.every_page`).
 
 Tunes a few small kernels for them in a state directory of its own, so that every picture shows
 what the program really does. PNG with a palette: pages have few colours, and the files stay small.
@@ -160,6 +160,13 @@ def shoot(visit: Visit, place: str, width: int, height: int, tallest: int = TALL
     return page.screenshot(clip={"x": 0, "y": 0, "width": width, "height": tall}, full_page=True)
 
 
+def told_until(visit: Visit) -> int:
+    """The height of a job's page down to the cost that its best hangs on."""
+    box = visit.page.locator(".message.doubt").bounding_box()
+    assert box, "the best of this job hangs on no cost: choose another for the picture"
+    return int(box["y"] + box["height"]) + 20
+
+
 def tuned(state: Path) -> None:
     """Fills the state directory with a farm and finished jobs."""
     (state / "farm.toml").write_text(FARM)
@@ -203,6 +210,8 @@ def main() -> int:
                         if (picture, end) == ("job", "wide"):
                             top = shoot(visit, place, width, height, TOP)
                             (FOLDER / "job-top.png").write_bytes(paletted(blank, top))
+                            sure = shoot(visit, place, width, height, told_until(visit))
+                            (FOLDER / "job-doubt.png").write_bytes(paletted(blank, sure))
                     context.close()
     return 0
 
