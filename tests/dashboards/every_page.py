@@ -127,7 +127,7 @@ def settle(visit: Visit, place: str) -> None:
     if "/trials/" in place or re.match("/ui/schedules/[^/?]+-", place):
         page.locator("table.listing, #error-title").first.wait_for()
     if "/ui/code" in place:
-        page.locator("table.slots").first.wait_for()
+        page.locator("table.slots").first.wait_for(state="attached")
     page.wait_for_timeout(500)  # charts draw after the load
 
 

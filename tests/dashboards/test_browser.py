@@ -310,7 +310,7 @@ def test_no_page_has_faults(
         if place == f"/ui/jobs/{jobs[0]}/trials/0":
             visit.page.locator("table.listing").first.wait_for()
         if "other=" in place and "code" in place:
-            visit.page.locator("table.slots").first.wait_for()
+            visit.page.locator("table.slots").first.wait_for(state="attached")
         visit.check()
     context.close()
 

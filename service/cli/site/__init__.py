@@ -40,7 +40,7 @@ def build(folder: Path, *, strict: bool, versions: bool = False) -> None:
         str(CONFIG), docs_dir=str(shipped("docs")), site_dir=str(folder), strict=strict
     )
     if versions:
-        config.extra = {**config.extra, "version": {"provider": "mike"}}
+        config.extra["version"] = {"provider": "mike"}
     config.plugins.on_startup(command="build", dirty=False)
     try:
         build_site(config)
