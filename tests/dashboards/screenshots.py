@@ -164,7 +164,7 @@ def told_until(visit: Visit) -> int:
     """The height of a job's page down to the cost that its best hangs on."""
     box = visit.page.locator(".message.doubt").bounding_box()
     assert box, "the best of this job hangs on no cost: choose another for the picture"
-    return int(box["y"] + box["height"]) + 20
+    return int(box["y"] + box["height"]) + 8
 
 
 def tuned(state: Path) -> None:
