@@ -132,8 +132,8 @@ search-tables: setup ## measure the tables anew (hours; goes on where it was sto
 bench-dashboards: setup $(VENV)/.dev ## time the pages of a job of 20,000 trials
 	$(BIN)/python -m benchmarks.dashboards
 
-screenshots: setup $(VENV)/.dev ## take the pictures of docs/dashboards.md anew (needs Chromium)
-	$(BIN)/python -m tests.dashboards.screenshots
+screenshots: setup $(VENV)/.dev ## take the pictures of docs/dashboards.md anew; EVERY=1: of every page, at three widths, light and dark, in build/screenshots (needs Chromium)
+	$(BIN)/python -m tests.dashboards.screenshots $(EVERY:%=--every build/screenshots)
 
 vendor-assets: ## fetch the browser code under dashboards/static/vendor anew (needs npm)
 	$(PYTHON) .ci/vendor_assets.py

@@ -86,6 +86,7 @@ def trial(
         noise=noise_of(found),
         names=file_names(view, files),
         loopnest=files.get("loopnest", b"").decode(errors="replace"),
+        scheduled="schedule" in files,
         command=reproduce_command(view, found),
         config_json=found.config.json,
     )

@@ -33,7 +33,11 @@
 
   function lines() {
     const place = document.getElementById("lines");
-    const knobs = data.knobs;
+    const narrow = place.clientWidth < 600;
+    // As many as have room for their names: those that matter most.
+    const knobs = data.knobs.slice(0, Math.floor(place.clientWidth / (narrow ? 40 : 105)));
+    const left = data.knobs.length - knobs.length;
+    document.getElementById("lines-share").textContent = left ? `${knobs.length} of ${data.knobs.length} knobs, ` : "";
     const height = (knob, value) =>
       knob.choices.length < 2 ? 0.5 : knob.choices.indexOf(value) / (knob.choices.length - 1);
     // A little apart, by trial, so that equal choices show as many lines.
@@ -60,7 +64,6 @@
         opacity: 0.9,
       })),
     );
-    const narrow = place.clientWidth < 600;
     Plotly.newPlot(place, traces, layout({
       height: narrow ? 360 : 380,
       margin: { l: narrow ? 40 : 16, r: narrow ? 24 : 70, t: 10, b: narrow ? 90 : 40 },
@@ -90,7 +93,9 @@
         xaxis: `x${n}`,
         yaxis: `y${n}`,
       });
-      const shown = knob.choices.map((choice) => (choice.length > 9 ? `${choice.slice(0, 8)}…` : choice));
+      // Names as long as there is room for letters of 7 pixels.
+      const room = Math.max(3, Math.floor((place.clientWidth / columns) * 0.8 / knob.choices.length / 7));
+      const shown = knob.choices.map((choice) => (choice.length > room ? `${choice.slice(0, room - 1)}…` : choice));
       more[`xaxis${n}`] = axis({ tickvals: knob.choices.map((_, c) => c), ticktext: shown, range: [-0.5, knob.choices.length - 0.5], fixedrange: true, tickangle: 0, tickfont: { size: knob.choices.length > 4 ? 9 : 11 } });
       more[`yaxis${n}`] = axis({ type: "log", fixedrange: true, nticks: 4, tickformat: ".2~s" });
       more.annotations.push({ text: knob.name, xref: `x${n} domain`, yref: `y${n} domain`, x: 0, y: 1.16, showarrow: false, xanchor: "left", font: { size: 12, color: colour("--ink") } });

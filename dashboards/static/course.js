@@ -183,6 +183,7 @@
     chart = null;
     place.replaceChildren();
     place.classList.toggle("chart", d.cycles.length > 0);
+    for (const part of place.parentElement.querySelectorAll(".legend, .switch")) part.hidden = !d.cycles.length;
     if (!d.cycles.length) {
       const empty = document.createElement("div");
       empty.className = "empty";

@@ -27,12 +27,17 @@
   // Filters apply as soon as they are chosen; their button is for those without scripts.
   document.addEventListener("change", (event) => {
     const form = event.target.closest("form[data-auto]");
-    if (form) form.requestSubmit();
+    if (!form) return;
+    sessionStorage.setItem("chosen", event.target.id);
+    form.requestSubmit();
   });
   document.addEventListener("DOMContentLoaded", () => {
     for (const button of document.querySelectorAll("form[data-auto] [data-fallback]")) {
       button.hidden = true;
     }
+    // The page that follows a choice begins where it was made, for those who choose by keyboard.
+    document.getElementById(sessionStorage.getItem("chosen"))?.focus({ preventScroll: true });
+    sessionStorage.removeItem("chosen");
   });
   // Browsers that go back restore what was chosen, not what the page was made for.
   addEventListener("pageshow", () => {

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from service.cli.options import AsJson
-from service.cli.output import print_json, print_line
+from service.cli.output import print_json, print_line, print_table
 from tuner.errors import UserError
 
 HOST = "127.0.0.1"
@@ -36,32 +36,37 @@ def docs(
     from service.cli.site import build as build_site
 
     if build is not None:
-        folder = _publish(build)
-        if as_json:
-            print_json({"site": str(folder)})
-        else:
-            print_line(f"{folder / 'index.html'}")
+        _publish(build, as_json)
         return
     with tempfile.TemporaryDirectory(prefix="hvxtune-docs-") as made:
         build_site(Path(made), strict=False)
         serve(Path(made), port, as_json=as_json)
 
 
-def _publish(root: Path) -> Path:
-    """Builds the site into a folder named by the version, beside those of other versions, and has
-    ``index.html`` lead to it."""
+def _publish(root: Path, as_json: bool) -> None:
+    """Builds the site into a folder named by the version, beside those of other versions, and says
+    how long its pages take to read."""
     from importlib.metadata import version
 
     from service.cli.site import build as build_site
+    from service.cli.site.reading import WORDS_A_MINUTE, minutes, word_counts
+    from service.cli.site.versions import list_versions
+    from tuner.shipped import shipped
 
-    number = version("hvxtune")
-    folder = root.absolute() / number
-    build_site(folder, strict=True)
-    (root / "index.html").write_text(
-        f'<!doctype html><meta http-equiv="refresh" content="0; url={number}/index.html">'
-        f'<title>hvxtune</title><a href="{number}/index.html">hvxtune {number}</a>\n'
+    folder = root.absolute() / version("hvxtune")
+    build_site(folder, strict=True, versions=True)
+    versions = list_versions(root)
+    words = word_counts(shipped("docs"))
+    if as_json:
+        print_json({"site": str(folder), "versions": versions, "words": dict(words)})
+        return
+    print_table(
+        ("page", "words", f"minutes at {WORDS_A_MINUTE} words"),
+        [(page, f"{count:,}", minutes(count)) for page, count in words.items()],
+        numeric=("words", f"minutes at {WORDS_A_MINUTE} words"),
     )
-    return folder
+    print_line(f"versions: {', '.join(versions)}")
+    print_line(f"{folder / 'index.html'}")
 
 
 def serve(folder: Path, port: int, *, as_json: bool) -> None:

@@ -1,4 +1,5 @@
-"""Pictures of every page for docs/dashboards.md: ``make screenshots`` (about three minutes).
+"""Pictures for docs/dashboards.md: ``make screenshots`` (about three minutes). With ``EVERY=1``,
+all pages at every width instead (:mod:`tests.dashboards.every_page`).
 
 Tunes a few small kernels for them in a state directory of its own, so that every picture shows
 what the program really does. PNG with a palette: pages have few colours, and the files stay small.
@@ -19,6 +20,7 @@ from typing import Any
 from playwright.sync_api import Page
 
 from tests.dashboards.chromium import Visit, chromium
+from tests.dashboards.every_page import pages, stored, take
 from tests.service.served import environment, served
 
 FOLDER = Path(__file__).parents[2] / "docs" / "img" / "pages"
@@ -158,15 +160,40 @@ def shoot(visit: Visit, place: str, width: int, height: int, tallest: int = TALL
     return page.screenshot(clip={"x": 0, "y": 0, "width": width, "height": tall}, full_page=True)
 
 
+def told_until(visit: Visit) -> int:
+    """The height of a job's page down to the cost that its best hangs on."""
+    box = visit.page.locator(".message.doubt").bounding_box()
+    assert box, "the best of this job hangs on no cost: choose another for the picture"
+    return int(box["y"] + box["height"]) + 8
+
+
+def tuned(state: Path) -> None:
+    """Fills the state directory with a farm and finished jobs."""
+    (state / "farm.toml").write_text(FARM)
+    for arguments in JOBS:
+        tune(state, arguments)
+
+
+def every(state: Path, folder: Path) -> None:
+    """All pages over ``state`` at every width, light and dark, into ``folder``."""
+    with chromium() as browser, served(state) as service:
+        visit = Visit.begin(browser.new_page(), service.url)
+        visit.log_in(service.token)
+        shown = places(visit)
+        with stored(state) as own:
+            take(browser, service, pages(own, shown), folder)
+
+
 def main() -> int:
-    """Makes them all anew."""
+    """Makes them all anew; into the folder after ``--every`` all of them."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+    with tempfile.TemporaryDirectory() as folder:
         state = Path(folder)
-        (state / "farm.toml").write_text(FARM)
-        for arguments in JOBS:
-            tune(state, arguments)
-        with served(state) as service:
+        tuned(state)
+        if sys.argv[1:2] == ["--every"]:
+            every(state, Path(sys.argv[2]))
+            return 0
+        with chromium() as browser, served(state) as service:
             for name, (width, height) in WIDTHS.items():
                 for scheme in ("light", "dark") if name == "wide" else ("light",):
                     context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
@@ -183,6 +210,8 @@ def main() -> int:
                         if (picture, end) == ("job", "wide"):
                             top = shoot(visit, place, width, height, TOP)
                             (FOLDER / "job-top.png").write_bytes(paletted(blank, top))
+                            sure = shoot(visit, place, width, height, told_until(visit))
+                            (FOLDER / "job-doubt.png").write_bytes(paletted(blank, sure))
                     context.close()
     return 0
 

@@ -8,13 +8,15 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from db import open_store
 from service.client import Client
 from tests.dashboards.chromium import Visit, chromium, lacking
+from tests.dashboards.every_page import failed_job, running_job
 from tests.rig.planned_networks import graph, stored_network, stored_plan
 from tests.service.served import Served, served
+from tests.service.stored import store_doubted
 
 NETWORKS = ("transformer_block", "mobilenet_v2")
 
@@ -206,7 +208,7 @@ def test_two_jobs_are_compared(visit: Visit, jobs: list[str]) -> None:
     visit.go("/ui/compare")
     visit.page.get_by_label("This").select_option(jobs[0])
     visit.page.wait_for_url(f"**own={jobs[0]}*")
-    visit.page.get_by_label("against that").select_option(jobs[1])
+    visit.page.get_by_label("Against that").select_option(jobs[1])
     table = visit.page.get_by_role("group", name="Comparison")
     expect(table).to_contain_text("scale_u8")
     expect(table).to_contain_text("not enough data")
@@ -263,11 +265,22 @@ def test_the_check_of_pages_finds_faults(visit: Visit, fault: str, said: str) ->
         visit.check()
 
 
+@pytest.fixture(scope="module")
+def others(service: Served) -> Iterator[list[str]]:
+    """Jobs in states that take long to reach: running, failed, with a best that hangs on a cost."""
+    state = service.log.parent
+    with open_store(
+        f"sqlite:///{state / 'hvxtune.sqlite'}", artifacts=f"folder:{state / 'artifacts'}"
+    ) as store:
+        yield [make(store) for make in (running_job, failed_job, store_doubted)]
+
+
 @pytest.mark.parametrize("width", [1400, 400])
 def test_no_page_has_faults(
     browser: Browser,
     service: Served,
     jobs: list[str],
+    others: list[str],
     network: str,
     drawn: dict[str, str],
     width: int,
@@ -281,29 +294,112 @@ def test_no_page_has_faults(
     visit.go("/ui/login")
     visit.check()
     visit.log_in(service.token)
+    visit.expected = ("404 (Not Found)",)
     places = ["", "/analysis", "/trials/0"]
     pages = ["/ui/jobs", "/ui/submit", "/ui/schedules", "/ui/schedules/shapes?kernel=scale_u8"]
     pages += ["/ui/compare?kind=toolchains", "/ui/farm", "/ui/farm/sim-1", "/ui/jobs?state=failed"]
     pages += [f"/ui/networks/{one}" for one in (network, *drawn.values())]
     pages += [*(f"/ui/jobs/{jobs[0]}{place}" for place in places)]
+    pages += [f"/ui/jobs/{one}" for one in others]
+    pages += [f"/ui/jobs/{others[0]}/analysis", f"/ui/jobs/{others[1]}/trials/0"]
+    pages += [f"/ui/compare?own={jobs[0]}&other={jobs[1]}", "/ui/compare"]
+    pages += ["/ui/submit?kernel=scale_u8&param_n=7&contract=extent", "/ui/nothing/here"]
+    pages += [f"/ui/code?own={jobs[0]}-0&other={jobs[1]}-0", "/ui/code", "/ui/schedules/shapes"]
     for place in pages:
         visit.go(place)
-        if place.endswith("/trials/0"):
+        if place == f"/ui/jobs/{jobs[0]}/trials/0":
             visit.page.locator("table.listing").first.wait_for()
+        if "other=" in place and "code" in place:
+            visit.page.locator("table.slots").first.wait_for(state="attached")
         visit.check()
     context.close()
 
 
-def test_the_keyboard_reaches_everything(visit: Visit, jobs: list[str]) -> None:
-    page = visit.page
-    visit.go("/ui/jobs")
-    page.keyboard.press("Tab")
+FOCUS = """() => {
+  const focused = document.activeElement;
+  const { left, right, top, bottom } = focused.getBoundingClientRect();
+  const { outlineStyle, outlineWidth } = getComputedStyle(focused);
+  return {
+    inView: right > 0 && bottom > 0 && left < innerWidth && top < innerHeight,
+    outlined: outlineStyle !== "none" && parseFloat(outlineWidth) >= 2,
+    what: focused.outerHTML.slice(0, 120),
+  };
+}"""
+
+
+def walk_to(page: Page, aim: Locator, key: str = "Tab") -> None:
+    """Presses ``key`` until ``aim`` has the focus, which can be seen wherever it is on the way."""
+    for _ in range(150):
+        page.keyboard.press(key)
+        focus = page.evaluate(FOCUS)
+        if focus["what"].startswith("<body"):
+            continue  # beyond the last element, before the first again
+        assert focus["inView"], focus["what"]
+        assert focus["outlined"], focus["what"]
+        if aim.evaluate("aim => aim === document.activeElement"):
+            return
+    raise AssertionError(f"{key} does not lead to {aim}")
+
+
+def test_the_keyboard_alone_leads_from_log_in_to_a_comparison(
+    browser: Browser, service: Served, jobs: list[str], tmp_path: Path
+) -> None:
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    visit = Visit.begin(context.new_page(), service.url)
+    page, keys = visit.page, visit.page.keyboard
+    visit.go("/ui/login")
+    walk_to(page, page.get_by_label("Token"))
+    keys.type(service.token)
+    keys.press("Enter")
+    page.wait_for_url("**/ui/jobs")
+
+    keys.press("Tab")
     expect(page.get_by_text("Skip to content")).to_be_focused()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Submit a job")).to_be_focused()
-    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-    assert outline == "solid"
+    keys.press("Enter")
+    walk_to(page, page.get_by_role("link", name="Submit a job"))
+    keys.press("Enter")
+    page.wait_for_url("**/ui/submit")
+    kernel = page.get_by_label("Kernel")
+    walk_to(page, kernel)
+    keys.type("scale_u8")
+    page.wait_for_url("**kernel=scale_u8*")
+    expect(kernel).to_be_focused()
+    walk_to(page, page.get_by_label("Trials"))
+    keys.press("Control+a")
+    keys.type("4")
+    walk_to(page, page.get_by_label("Sampler"))
+    keys.press("ArrowDown")
+    walk_to(page, page.get_by_role("button", name="Submit"))
+    keys.press("Enter")
+    page.wait_for_url(re.compile(r"/ui/jobs/\w+$"))
+    job = page.url.rpartition("/")[2]
+    expect(page.locator("#live .state-done")).to_be_visible()
+
+    walk_to(page, page.get_by_role("button", name="time"))
+    keys.press("Enter")
+    expect(page.get_by_role("button", name="time")).to_have_attribute("aria-pressed", "true")
+    walk_to(page, page.locator("#trials tbody a.row-link").first)
+    keys.press("Enter")
+    page.wait_for_url("**/trials/*")
+    expect(page.locator("table.listing").first).to_be_visible()
+    walk_to(page, page.get_by_role("link", name=re.compile(r"_static\.o$")))
+    with page.expect_download() as download:
+        keys.press("Enter")
+    download.value.save_as(tmp_path / "kernel.o")
+    assert (tmp_path / "kernel.o").read_bytes()[:4] == b"\x7fELF"
+
+    walk_to(page, page.get_by_role("link", name="Compare"), "Shift+Tab")
+    keys.press("Enter")
+    page.wait_for_url("**/ui/compare")
+    walk_to(page, page.get_by_label("This"))
+    keys.press("ArrowDown")
+    page.wait_for_url(f"**own={job}*")
+    expect(page.get_by_label("This")).to_be_focused()
+    walk_to(page, page.get_by_label("Against that"))
+    keys.press("ArrowDown")
+    expect(page.get_by_role("group", name="Comparison")).to_contain_text("scale_u8")
+    visit.check()
+    context.close()
 
 
 def test_the_theme_is_kept(visit: Visit) -> None:

@@ -73,7 +73,7 @@ def test_a_job_whose_best_hangs_on_one_cost_says_so(logged_in: LogIn, store: Sql
         "l2_access (0 assumed): above 0.2 model cycles trial 1 is better, by up to 36 %."
     )
     assert told in words(page)
-    assert f'href="/ui/jobs/{job}/trials/1">Trial 1</a>' in page
+    assert f'href="/ui/jobs/{job}/trials/1">trial 1</a> is better' in page
     for quiet in (store_doubted(store, end=None), store_doubted(store, counts=(None, None))):
         assert "plausible cost range" not in browser.get(f"/ui/jobs/{quiet}").text
 

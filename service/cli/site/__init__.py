@@ -15,12 +15,13 @@ from tuner.shipped import shipped
 CONFIG = Path(__file__).with_name("mkdocs.yml")
 
 
-def build(folder: Path, *, strict: bool) -> None:
+def build(folder: Path, *, strict: bool, versions: bool = False) -> None:
     """Writes the site into ``folder``, which is emptied first.
 
-    With ``strict``, a broken link, a heading that is linked but missing, or a page that the
-    navigation leaves out is an ``InternalError``. ``ToolchainError`` if the extra ``docs`` is not
-    installed.
+    With ``versions`` its header offers the other versions that ``versions.json`` in the folder
+    above lists (:mod:`service.cli.site.versions`). With ``strict``, a broken link, a heading that
+    is linked but missing, or a page that the navigation leaves out is an ``InternalError``.
+    ``ToolchainError`` if the extra ``docs`` is not installed.
     """
     try:
         import mkdocstrings  # noqa: F401
@@ -38,6 +39,8 @@ def build(folder: Path, *, strict: bool) -> None:
     config = load_config(
         str(CONFIG), docs_dir=str(shipped("docs")), site_dir=str(folder), strict=strict
     )
+    if versions:
+        config.extra["version"] = {"provider": "mike"}
     config.plugins.on_startup(command="build", dirty=False)
     try:
         build_site(config)

@@ -8,15 +8,21 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 from service.cli.site import build
 from service.cli.site.hooks import anchor, on_page_content, on_page_markdown
+from service.cli.site.reading import minutes, word_counts
+from tests.dashboards.chromium import chromium, lacking, patient
 from tests.test_docs import COMMANDS
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import InternalError
@@ -34,6 +40,9 @@ LOADED = re.compile(
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All of it, built strictly: a broken link or a page outside the navigation fails here."""
     root = tmp_path_factory.mktemp("site")
+    for other in ("0.0.9", "0.0.10", "img"):
+        (root / other).mkdir()
+        (root / other / "index.html").write_text(f"the site of {other}")
     done = subprocess.run(
         [sys.executable, "-m", "service.cli", "docs", "--build", str(root), "--json"],
         cwd=ROOT,
@@ -42,8 +51,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
-    folder = Path(json.loads(done.stdout)["site"])
+    printed = json.loads(done.stdout)
+    folder = Path(printed["site"])
     assert folder == root / version("hvxtune")
+    assert printed["versions"] == [folder.name, "0.0.10", "0.0.9"]
+    assert set(printed["words"]) == {"README.md", *(p.name for p in (ROOT / "docs").glob("*.md"))}
     assert f'"{folder.name}/index.html"' in (root / "index.html").read_text()
     return folder
 
@@ -62,6 +74,32 @@ def test_the_site_is_whole(site: Path) -> None:
     assert {"environment.html", "reference/commands.html"} <= {
         entry["location"].partition("#")[0] for entry in index["docs"]
     }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(lacking() is not None, reason=str(lacking()))
+def test_the_header_switches_between_versions(site: Path) -> None:
+    handler = partial(SimpleHTTPRequestHandler, directory=str(site.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, chromium() as browser:
+        Thread(target=server.serve_forever, daemon=True).start()
+        page = patient(browser.new_page())
+        page.goto(f"http://127.0.0.1:{server.server_address[1]}/")
+        page.wait_for_url(f"**/{site.name}/index.html")
+        switch = page.locator(".md-version")
+        expect(switch.locator(".md-version__current")).to_have_text(site.name)
+        assert switch.locator("li").all_text_contents() == [site.name, "0.0.10", "0.0.9"]
+        switch.locator(".md-version__current").focus()
+        switch.get_by_role("link", name="0.0.10").click()
+        expect(page.locator("body")).to_have_text("the site of 0.0.10")
+        server.shutdown()
+
+
+def test_code_is_not_read_word_by_word(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# One\n\ntwo three\n\n```sh\nfour five\n```\n")
+    (tmp_path / "README.md").write_text("word " * 201)
+    assert word_counts(tmp_path / "docs") == {"README.md": 201, "a.md": 4}
+    assert (minutes(200), minutes(201)) == (1, 2)
 
 
 def test_a_broken_link_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
