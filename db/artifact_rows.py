@@ -53,7 +53,7 @@ def replace_if_lost(session: Session, files: ArtifactFiles, stored: StoredArtifa
 def _locked(session: Session, digest: str) -> ArtifactRow:
     """The row as it is now, which only this transaction changes until it ends. Others may go on to
     refer to it (PostgreSQL's ``FOR NO KEY UPDATE``): two jobs that found the same object have both
-    done so when each comes here, and would wait for each other for ever."""
+    done so when each comes here, and would otherwise deadlock."""
     return session.get_one(
         ArtifactRow, digest, populate_existing=True, with_for_update={"key_share": True}
     )

@@ -143,9 +143,8 @@ class _Open:
 
 @dataclass(frozen=True)
 class _Line:
-    """Whose turn it may be: the jobs that wait, the service their users got, and how many jobs may
-    run at once of those users that have a quota. ``left_behind`` are asked for what their owners
-    died before doing."""
+    """Jobs that wait, the service their users got, and how many jobs of those users that have a
+    quota may run at once. ``left_behind`` are asked for what their owners died before doing."""
 
     waiting: Sequence[Waiting]
     service: Mapping[str, Service]
