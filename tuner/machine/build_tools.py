@@ -134,12 +134,23 @@ def _fit_links(root: Path) -> None:
 
 def _collect_libraries(folders: Iterable[Path], place: Path) -> None:
     """Links to the shared libraries that the machine lacks: never to another C library than that
-    of the machine's own dynamic linker."""
+    of the machine's own dynamic linker. Some have no number behind their name, as those of `as`:
+    `libbfd-2.40-system.so`."""
     place.mkdir()
-    for file in (file for folder in folders for file in folder.glob("*.so.*")):
+    for file in (file for folder in folders for file in folder.glob("*.so*")):
+        if not _is_shared_library(file):
+            continue
         own = (Path(part, _triplet(), file.name) for part in ("/lib", "/usr/lib"))
         if not any(map(Path.exists, own)):
             (place / file.name).symlink_to(file)
+
+
+def _is_shared_library(file: Path) -> bool:
+    """Rather than a linker script, or a link to what did not come."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as content:
+        return content.read(4) == b"\x7fELF"
 
 
 def _write_wrappers(root: Path) -> None:
