@@ -168,9 +168,11 @@ def _write_wrappers(root: Path) -> None:
 
 def _root_variables(root: Path) -> dict[str, str]:
     library = root / "usr/lib" / _triplet()
+    # Behind those that came, the machine's: libgcc_s.so is a linker script that names no folder.
+    machines = (f"/{part}/{_triplet()}" for part in ("lib", "usr/lib"))
     return {
         "LD_LIBRARY_PATH": str(root / _LIBRARIES),
-        "LIBRARY_PATH": str(library),
+        "LIBRARY_PATH": ":".join([str(library), *machines]),
         "PKG_CONFIG_PATH": f"{library}/pkgconfig:{root}/usr/share/pkgconfig",
         "PKG_CONFIG_SYSROOT_DIR": str(root) if (library / "pkgconfig/glib-2.0.pc").exists() else "",
         "PKG_CONFIG_ALLOW_SYSTEM_LIBS": "1",
