@@ -159,20 +159,21 @@ def _write_wrappers(root: Path) -> None:
     compiler, partial = root / "usr/bin/gcc", root / f"{_WRAPPERS}.partial"
     partial.mkdir()
     if compiler.exists():
+        # Libraries that came need some of the machine's, which the linker has to see, too.
+        needed = ":".join(_library_folders(root))
+        call = f'"{compiler}" "--sysroot={root}" "-Wl,-rpath-link,{needed}"'
         for name in ("cc", "gcc"):
             place = partial / name
-            place.write_text(f'#!/bin/sh\nexec "{compiler}" "--sysroot={root}" "$@"\n')
+            place.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
             place.chmod(0o755)
     partial.rename(root / _WRAPPERS)
 
 
 def _root_variables(root: Path) -> dict[str, str]:
     library = root / "usr/lib" / _triplet()
-    # Behind those that came, the machine's: libgcc_s.so is a linker script that names no folder.
-    machines = (f"/{part}/{_triplet()}" for part in ("lib", "usr/lib"))
     return {
         "LD_LIBRARY_PATH": str(root / _LIBRARIES),
-        "LIBRARY_PATH": ":".join([str(library), *machines]),
+        "LIBRARY_PATH": ":".join(_library_folders(root)),
         "PKG_CONFIG_PATH": f"{library}/pkgconfig:{root}/usr/share/pkgconfig",
         "PKG_CONFIG_SYSROOT_DIR": str(root) if (library / "pkgconfig/glib-2.0.pc").exists() else "",
         "PKG_CONFIG_ALLOW_SYSTEM_LIBS": "1",
@@ -183,6 +184,13 @@ def _root_variables(root: Path) -> dict[str, str]:
             else {}
         ),
     }
+
+
+def _library_folders(root: Path) -> list[str]:
+    """Those below ``root``, and the machine's, such as for its libgcc_s: the linker script
+    ``libgcc_s.so`` names no folder."""
+    parts = ("usr/lib", "lib")
+    return [f"{place}/{part}/{_triplet()}" for place in (root, "") for part in parts]
 
 
 def _make_environment(wheels: Mapping[str, str], partial: Path, place: Path) -> None:
