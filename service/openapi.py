@@ -32,6 +32,7 @@ _DESCRIPTIONS = {
     422: "The request is wrong; names the value and what is accepted.",
     429: "Too many requests, or a quota is used up; `Retry-After` says when to come back.",
     500: "A fault of hvxtune.",
+    501: "This service lacks an optional part.",
     503: "The database or a part of the toolchain is unavailable.",
 }
 _ALWAYS = (422, 503)

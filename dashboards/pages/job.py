@@ -30,6 +30,7 @@ from service.auth.audit import record
 from service.auth.caller import Scope
 from service.doubts import as_chosen, doubt_of_ended, key_trials_of
 from service.job_requests import may_steer, require_may_steer
+from service.parquet import parquet_offered
 from service.problem_details import HttpError, not_found
 from service.routers.job_trials import all_trials
 from service.sub_path import published
@@ -138,7 +139,7 @@ def trials(
 @router.get("/jobs/{job_id}/trials.{form}")
 def download(
     job_id: str,
-    form: Literal["csv", "jsonl"],
+    form: Literal["csv", "jsonl", "parquet"],
     asked: Annotated[TrialsAsked, Query()],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
@@ -221,6 +222,7 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any
         "trials_query": urlencode(asked.model_dump(include=set(TrialsAsked.model_fields))),
         "trials_total": total,
         "page": PAGE,
+        "parquet": parquet_offered(),
     }
 
 

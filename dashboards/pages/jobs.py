@@ -27,6 +27,7 @@ from service.auth.audit import record
 from service.auth.caller import Scope
 from service.job_requests import request_of_all, require_may_steer
 from service.json_forms import overview_json
+from service.parquet import MEDIA_TYPE, parquet_file, parquet_offered
 from service.problem_details import HttpError
 from service.sub_path import published
 from service.suggested_files import attachment
@@ -46,7 +47,7 @@ COLUMNS = (
     *("baseline_cycles", "share_of_peak", "created_at", "spent_s", "user", "batch"),
     *("label", "tags", "comment"),
 )
-"""Of the list as CSV: names of :func:`service.json_forms.overview_json`."""
+"""Of the list as CSV or Parquet: names of :func:`service.json_forms.overview_json`."""
 NETWORK = "network:"
 """Before the id of a network or set, where a job's could be ticked."""
 STATES = (*(state.value for state in JobState), "paused")
@@ -129,6 +130,7 @@ def jobs(
         query=urlencode(query),
         filters=filters,
         older=older,
+        parquet=parquet_offered(),
     )
 
 
@@ -187,7 +189,7 @@ def cancel(
 
 @router.get("/jobs.{form}")
 def download(
-    form: Literal["csv", "json"],
+    form: Literal["csv", "json", "parquet"],
     asked: Annotated[JobsQuery, Query()],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
@@ -197,12 +199,14 @@ def download(
     headers = attachment(f"jobs.{form}")
     if form == "json":
         return JSONResponse({"jobs": rows}, headers=headers)
+    cells = [{**row, "params": shape(row["params"]), "tags": " ".join(row["tags"])} for row in rows]
+    if form == "parquet":
+        columns = {name: [one.get(name) for one in cells] for name in COLUMNS}
+        return Response(parquet_file(columns), media_type=MEDIA_TYPE, headers=headers)
     text = io.StringIO()
     lines = csv.writer(text)
     lines.writerow(COLUMNS)
-    for row in rows:
-        cells = {**row, "params": shape(row["params"]), "tags": " ".join(row["tags"])}
-        lines.writerow([cells.get(name) for name in COLUMNS])
+    lines.writerows([one.get(name) for name in COLUMNS] for one in cells)
     return Response(text.getvalue(), media_type="text/csv", headers=headers)
 
 

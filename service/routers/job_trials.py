@@ -1,4 +1,4 @@
-"""The trials of a job: pages, and all of them as CSV or JSON Lines."""
+"""The trials of a job: pages, and all of them as CSV, JSON Lines or Parquet."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from db.jobs import trials as trial_queries
 from db.sql_store import SqlStore
+from service import parquet
 from service.app_state import store_of
 from service.auth import Scope, require
 from service.json_forms import full_trial_json, peak_of
@@ -26,7 +27,12 @@ from tuner.records.trial import Job
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
-MEDIA_TYPES = {"csv": "text/csv", "jsonl": "application/x-ndjson", "json": "application/json"}
+MEDIA_TYPES = {
+    "csv": "text/csv",
+    "jsonl": "application/x-ndjson",
+    "parquet": parquet.MEDIA_TYPE,
+    "json": "application/json",
+}
 _COLUMNS = (
     "trial",
     "origin",
@@ -60,10 +66,11 @@ _TIMINGS = ("compile_s", "link_s", "run_s", "overhead_s")
             "content": {
                 "text/csv": {"schema": {"type": "string"}},
                 "application/x-ndjson": {"schema": {"type": "string"}},
+                parquet.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
             },
-            "description": "A page of trials by number, or all of them as text.",
+            "description": "A page of trials by number, or all of them as a file.",
         },
-        **problems(404),
+        **problems(404, 501),
     },
     dependencies=[Depends(require(Scope.READ))],
 )
@@ -74,7 +81,8 @@ def trials(
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
     """A page of them, by number. With `format=csv` or `format=jsonl`, or by `Accept`, all at
-    once: a line each, streamed, so that a job of any length can be fetched."""
+    once: a line each, streamed, so that a job of any length can be fetched. `format=parquet` gives
+    the columns of the CSV as a Parquet file, where the service has pyarrow."""
     found = find_job(store, job)
     form = query.format or _accepted(request.headers.get("Accept", ""))
     if form != "json":
@@ -93,13 +101,15 @@ def trials(
 
 
 def all_trials(store: SqlStore, job: Job, form: str, outcome: Outcome | None) -> Response:
-    """The trials as a file to keep, streamed; ``form`` is ``csv`` or ``jsonl``."""
+    """The trials as a file to keep; ``form`` is ``csv`` or ``jsonl``, which are streamed, or
+    ``parquet``."""
+    headers, media_type = attachment(f"{job.id}-trials.{form}"), MEDIA_TYPES[form]
+    if form == "parquet":
+        names, *rows = _rows(store, job, outcome)
+        columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+        return Response(parquet.parquet_file(columns), headers=headers, media_type=media_type)
     lines = _csv_lines if form == "csv" else _json_lines
-    return StreamingResponse(
-        lines(store, job, outcome),
-        media_type=MEDIA_TYPES[form],
-        headers=attachment(f"{job.id}-trials.{form}"),
-    )
+    return StreamingResponse(lines(store, job, outcome), headers=headers, media_type=media_type)
 
 
 def _accepted(header: str) -> str:
@@ -124,18 +134,21 @@ def _json_lines(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[
 
 
 def _csv_lines(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[str]:
+    return map(_csv_line, _rows(store, job, outcome))
+
+
+def _rows(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[list[Any]]:
+    """The names of the columns, then the values of each trial."""
     knobs = [knob.name for knob in store.space(job.id).knobs]
-    yield _csv_line([*_COLUMNS, *_TIMINGS, *(f"config.{knob}" for knob in knobs), "error"])
+    yield [*_COLUMNS, *_TIMINGS, *(f"config.{knob}" for knob in knobs), "error"]
     for form in _each(store, job, outcome):
         config = form["config"]
-        yield _csv_line(
-            [
-                *(form[name] for name in _COLUMNS),
-                *(form["timings"][name] for name in _TIMINGS),
-                *(config.get(knob) for knob in knobs),
-                form["error"],
-            ]
-        )
+        yield [
+            *(form[name] for name in _COLUMNS),
+            *(form["timings"][name] for name in _TIMINGS),
+            *(config.get(knob) for knob in knobs),
+            form["error"],
+        ]
 
 
 def _csv_line(values: list[Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import html
+import io
 import json
 import re
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 import pytest
+from pyarrow.parquet import read_table
 
 from db import pipelines
 from db.access.audit import newest_entries
@@ -539,6 +541,10 @@ def test_lists_and_trials_can_be_downloaded(logged_in: LogIn, store: SqlStore) -
     assert f'href="{place}.csv?outcome=' in browser.get(f"/ui/jobs/{job}").text
     answer = browser.get(f"{place}.csv?outcome=ok")
     assert answer.headers["content-disposition"].endswith(f'"{job}-trials.csv"')
+    table = read_table(io.BytesIO(browser.get(f"{place}.parquet?outcome=ok").content))
+    assert table["cycles"].to_pylist()[:2] == [3000, 2000]
+    listed = read_table(io.BytesIO(browser.get("/ui/jobs.parquet?state=done").content))
+    assert (listed["job"].to_pylist(), listed["best_cycles"].to_pylist()) == ([job], [1000])
     trials = list(csv.DictReader(answer.text.splitlines()))
     assert [(row["trial"], row["cycles"]) for row in trials] == [
         ("0", "3000"),
