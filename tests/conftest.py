@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -67,6 +68,13 @@ SAMPLED = {
 """Tests of which CI runs one case in so many, and ``make nightly`` the others: they are alike, and
 all of them took CI a quarter of an hour. The numbers share no divisor with those of contracts,
 shapes and troubles, so that the cases that are left go through these in turn."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Ctrl-C reaches tests, and what they start, as in a terminal: shells have what they run in the
+    background ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

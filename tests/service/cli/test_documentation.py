@@ -198,8 +198,6 @@ def test_without_its_extra_it_says_how_to_get_it(hvxtune, monkeypatch):
 def test_it_listens_on_loopback_until_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("the first page")
     program = (
-        # As in a terminal: what runs in the background of a script would ignore it.
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "from pathlib import Path; from service.cli.documentation import serve; "
         f"serve(Path({str(tmp_path)!r}), 0, as_json=True)"
     )
