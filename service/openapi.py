@@ -82,7 +82,8 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 def _add_problems(operation: dict[str, Any], *, guarded: bool) -> None:
     responses = operation["responses"]
-    for status in _ALWAYS + (_GUARDED if guarded else ()):
+    of_bodies = (413,) if "requestBody" in operation else ()
+    for status in (*_ALWAYS, *of_bodies, *(_GUARDED if guarded else ())):
         responses.setdefault(str(status), {})
     if guarded:
         operation["security"] = [{_SCHEME: []}]
