@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from service.problem_details import HttpError
 
 
-def _require_named_once(request: Request) -> None:
+async def _require_named_once(request: Request) -> None:
     counts = Counter(name for name, _ in request.query_params.multi_items())
     name, times = max(counts.items(), key=lambda one: one[1], default=("", 0))
     if times > 1:
