@@ -8,7 +8,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ToolchainError
@@ -27,6 +27,9 @@ WORKER_TTL_S = 30.0
 """A worker that was silent for this long is given up: its candidates run elsewhere."""
 LOST_WORKERS = 1
 """Workers that a candidate may take with it and be run once more: with the next it is over."""
+LEAVE_S = 60.0
+"""How long a worker that was told to leave finishes candidates and hands over answers that no job
+has fetched yet. What is left then is done again elsewhere."""
 KILLED = 137
 """Exit status after a second signal: that of a killed process."""
 _UNWATCHED = {
@@ -130,12 +133,34 @@ def run_worker(
 
             looking = asyncio.create_task(look())
             ended = asyncio.create_task(worker.finished())
-            await _until_signal(lambda: worker.close_gracefully(), or_until=ended)
+            await _until_signal(lambda: _leave(worker), or_until=ended)
             looking.cancel()
 
     with closing(OPENED):
         asyncio.run(run())
     _log.info("left")
+
+
+async def _leave(worker: Worker) -> None:
+    """Takes no more candidates, finishes those in flight, hands their answers over, and closes.
+
+    Dask's own ``close_gracefully`` gives candidates in flight to others at once, and waits for ever
+    if the others cannot fetch an answer.
+    """
+    from distributed.core import Status
+
+    with suppress(TimeoutError, OSError):  # the second: the scheduler is gone
+        async with asyncio.timeout(LEAVE_S):
+            worker.status = Status.closing_gracefully
+            while worker.state.executing_count:
+                await asyncio.sleep(0.05)
+            await worker.scheduler.retire_workers(
+                workers=[worker.address],
+                close_workers=False,
+                remove=True,
+                stimulus_id=f"leave-{worker.name}",
+            )
+    await worker.close()
 
 
 def _classes() -> tuple[type[Scheduler], type[Worker]]:
