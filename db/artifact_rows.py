@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, insert, update
+from sqlalchemy import Connection, CursorResult, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 
 from db.files.artifacts import ArtifactFiles, StoredArtifact
-from db.models import ArtifactRow, MeasurementRow
-from db.statements import insert_or_skip, table_of
+from db.models import ArtifactRow, JobRow, MeasurementRow
+from db.statements import Upsert, insert_or_skip, table_of
 from tuner.errors import StoreError
 from tuner.records.candidate import Artifact, Measurement
 
 
-def add_artifact(
-    connection: Connection, stored: StoredArtifact, toolchain_id: int
-) -> CursorResult[Any]:
-    """The row of an artifact whose file is kept, unless there is one."""
-    values = {"digest": stored.digest, "toolchain_id": toolchain_id, "created_at": time.time()}
-    statement = insert_or_skip(connection.dialect.name, ArtifactRow, ("digest",))
-    return connection.execute(statement, values | columns_of(stored))
+def add_artifact(connection: Connection, stored: StoredArtifact, job_id: str) -> CursorResult[Any]:
+    """The row of an artifact that a job found and whose file is kept, unless there is one."""
+    values = {"digest": stored.digest, "of_job": job_id, "created_at": time.time()}
+    return connection.execute(_add(connection.dialect.name), values | columns_of(stored))
+
+
+@lru_cache(maxsize=2)
+def _add(dialect: str) -> Upsert:
+    toolchain = select(JobRow.toolchain_id).where(JobRow.id == bindparam("of_job"))
+    statement = insert_or_skip(dialect, ArtifactRow, ("digest",))
+    return statement.values(toolchain_id=toolchain.scalar_subquery())
 
 
 def complete_artifact(session: Session, files: ArtifactFiles, artifact: Artifact) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, column, inspect, select, table, text
 
 from db.engine import WRITING, without_time_limits
 from db.place import Place
@@ -88,6 +88,13 @@ def stored_schema(connection: Connection) -> str:
     """The revision that the database is at."""
     query = text(f"SELECT version_num FROM {_VERSION_TABLE}")  # noqa: S608
     return str(connection.execute(query).scalar_one())
+
+
+STILL_OURS = (
+    select(column("version_num")).select_from(table(_VERSION_TABLE)).scalar_subquery()
+    == SCHEMA_VERSION
+)
+"""The condition, as a term of statements, for which :func:`require_still_ours` asks."""
 
 
 def require_still_ours(connection: Connection) -> None:

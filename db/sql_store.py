@@ -21,6 +21,7 @@ from db.engine import WRITING, find_url, make_engine, place_of, reading_options
 from db.failure import store_errors
 from db.files.artifacts import ArtifactFiles, StoredArtifact
 from db.files.mark import require_mark
+from db.files.models import ArtifactMarkRow
 from db.files.private import create_database_file, tightened
 from db.files.storages import open_storage
 from db.jobs import claims, outbox, results
@@ -52,7 +53,7 @@ from db.schedules.quarantine import quarantine, quarantine_row
 from db.schedules.serving import ServingRow, fitting_rows
 from db.schedules.validation import Validator
 from db.schema import SCHEMA_VERSION, ensure_schema, require_schema
-from db.statements import changed, together
+from db.statements import changed
 from tuner.best import Lookup, first_valid
 from tuner.errors import HvxtuneError, NotStoredError, StoreError
 from tuner.kernels import Kernel
@@ -103,6 +104,7 @@ class SqlStore(TrialStore):
         self._one_writer = threading.Lock()
         self._of_thread = _OfThread()
         self._claims: dict[str, int] = {}
+        self._mark: ArtifactMarkRow | None = None
         self._viewer: str | None = None
         self._user = ""
         self.files = ArtifactFiles(open_storage(artifacts, self))
@@ -262,40 +264,42 @@ class SqlStore(TrialStore):
             return space_record(session.get_one(SpaceRow, find_job(session, job_id).space_digest))
 
     def claim(self, job_id: str) -> int:
-        claimed = self.claim_one(
-            lambda session: claims.locked_claim(session, find_job(session, job_id).id)
-        )
-        assert claimed is not None  # noqa: S101 - an unknown job raises
+        def take(session: Session, mark: str) -> tuple[str, int] | None:
+            row = claims.locked_claim(session, find_job(session, job_id).id)
+            claims.require_free(session, row)
+            token = claims.take(session.connection(), row, mark)
+            return None if token is None else (row.id, token)
+
+        while (claimed := self.claim_one(take)) is None:
+            continue  # the row was locked: the mark is another since, which is read now
         return claimed[1]
 
-    def claim_one(self, choose: Callable[[Session], Any]) -> tuple[Any, int] | None:
-        """Claims the job whose row ``choose`` locks (:func:`db.jobs.claims.locked_claim`), in one
-        transaction with the choice.
+    def claim_one(
+        self, take: Callable[[Session, str], tuple[str, int] | None]
+    ) -> tuple[str, int] | None:
+        """The job that ``take`` claims (:func:`db.jobs.claims.take`) in a transaction, and its
+        token; ``None`` if it claims none. It gets the digest of the mark of the artifacts.
 
-        Returns row and token; ``None`` if it chose none. Otherwise as :meth:`claim`. ``StoreError``
-        if the artifacts of the database are not where this process would put its own: what the job
-        finds would be lost to all others.
+        Otherwise as :meth:`claim`. ``StoreError`` if the artifacts of the database are not where
+        this process would put its own: what the job finds would be lost to all others.
         """
-        require_mark(self, make=True)
+        mark = self._mark = require_mark(self, make=True, last=self._mark)
+        assert mark is not None  # noqa: S101 - it was made
         with self.writing() as session:
-            row = choose(session)
-            if row is None:
-                return None
-            claims.require_free(session, row)
-            with together(session.connection()):
-                token = claims.take(session.connection(), row)
-                started = job_events.of_state(JobState.RUNNING)
-                job_events.add(session.connection(), row.id, row.event_count + 1, [started])
-        self._claims[row.id] = token
-        claims.remember(row.id, token)
-        return row, token
+            claimed = take(session, mark.digest)
+        if claimed is None:
+            self._mark = None  # it may be another since
+        else:
+            self._claims.update([claimed])
+            claims.remember(*claimed)
+        return claimed
 
     def heartbeat(self, job_id: str, token: int) -> JobRequest | None:
         with self.reading() as session:
             request, due = claims.requested(session, job_id, token)
         if due:
-            with self.writing() as session:
-                claims.hold(session, job_id, token)
+            with self.writing() as session, claims.hold(session.connection(), job_id, token):
+                pass
         return request
 
     def request(self, job_id: str, request: JobRequest) -> Job:
@@ -308,10 +312,10 @@ class SqlStore(TrialStore):
                 return job
             asked = as_requested(replace(job, state=JobState.QUEUED), request)
             if asked != job:
-                event = row.event_count + 1
-                values = {**claims.NO_OWNER, **_state_columns(asked), "event_count": event}
-                session.execute(update(JobRow).where(JobRow.id == found).values(**values))
-                _tell_state(session, asked, event)
+                values = {**claims.NO_OWNER, **_state_columns(asked)}
+                told = update(JobRow).values(event_count=JobRow.event_count + 1)
+                session.execute(told.where(JobRow.id == found).values(**values))
+                _tell_state(session, asked)
             return asked
 
     def events(self, job_id: str, after: int = 0, limit: int = 500) -> list[JobEvent]:
@@ -339,16 +343,15 @@ class SqlStore(TrialStore):
         with self.transaction() as session:
             events = job_events.of_commit(finished, promotions, remaining)
             values = _progress_columns(spent_s, remaining)
-            held = claims.hold(session, job_id, token, events=len(events), **values)
             connection = session.connection()
-            with together(connection):
+            with claims.hold(connection, job_id, token, events=len(events), **values):
                 added = {
-                    digest: add_artifact(connection, stored, held.toolchain_id)
+                    digest: add_artifact(connection, stored, job_id)
                     for digest, stored in on_disk.items()
                 }
                 ended = [results.finish_trial(connection, job_id, trial) for trial in finished]
                 begun = results.start_trials(connection, job_id, started) if started else None
-                job_events.add(connection, job_id, held.event_count, events)
+                job_events.add(connection, job_id, events)
             for artifact in artifacts:
                 new = added.pop(artifact.digest, None)
                 if new is None or changed(new) == 0:
@@ -384,8 +387,9 @@ class SqlStore(TrialStore):
             if row.requested is not None and state is JobState.QUEUED:
                 released = as_requested(released, JobRequest(row.requested))
             values = _state_columns(released)
-            held = claims.let_go(session, job_id, token, events=1, **values)
-            _tell_state(session, released, held.event_count)
+            with claims.let_go(session.connection(), job_id, token, events=1, **values):
+                pass
+            _tell_state(session, released)
         self._claims.pop(job_id, None)
         claims.forget(job_id, token)
 
@@ -503,8 +507,8 @@ class SqlStore(TrialStore):
         for job_id, token in list(self._claims.items()):
             claims.forget(job_id, token)
             try:
-                with self.writing() as session:
-                    claims.let_go(session, job_id, token)
+                with self.writing() as session, claims.let_go(session.connection(), job_id, token):
+                    pass
             except HvxtuneError:
                 continue  # taken over, or the database is unusable: the row tells who held it
         self._claims.clear()
@@ -539,9 +543,9 @@ _KNOWN = select(ArtifactRow.digest).where(
 )
 
 
-def _tell_state(session: Session, job: Job, event: int) -> None:
-    """Stores the state of ``job`` as its event of that number."""
+def _tell_state(session: Session, job: Job) -> None:
+    """Stores the state of ``job`` as the event that was just counted."""
     told = job_events.of_state(job.state, paused=job.paused, note=job.note)
-    job_events.add(session.connection(), job.id, event, [told])
+    job_events.add(session.connection(), job.id, [told])
     if job.state.ended:
         outbox.note_end(session, job)

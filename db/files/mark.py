@@ -31,17 +31,26 @@ _LOOKED_AT = 8
 """Artifacts that are looked for before a mark is made for a database that has some."""
 
 
-def require_mark(store: SqlStore, *, make: bool = False) -> None:
-    """``StoreError`` if there is a mark that cannot be read; with ``make`` one is made if it is
-    missing."""
-    storage = store.files.storage
-    row = _mark(store) or (_make(store) if make else None)
+DIGEST_OF_MARK = select(ArtifactMarkRow.digest).scalar_subquery()
+"""As a term of statements, which then hold only while the mark is the one that was read."""
+
+
+def require_mark(
+    store: SqlStore, *, make: bool = False, last: ArtifactMarkRow | None = None
+) -> ArtifactMarkRow | None:
+    """The mark. ``StoreError`` if it cannot be read; with ``make`` one is made if it is missing.
+
+    ``last`` is one that was found before: then only its file is looked for, and whether it is still
+    the mark is for the caller to ask (:data:`DIGEST_OF_MARK`).
+    """
+    row = last or _mark(store) or (_make(store) if make else None)
     if row is None:
-        return
+        return None
     try:
-        storage.read(row.key, row.digest)
+        store.files.storage.read(row.key, row.digest)
     except StoreError as error:
         raise _elsewhere(store, row, error) from None
+    return row
 
 
 def adopt(store: SqlStore) -> None:

@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, Update, bindparam, select, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
-from sqlalchemy.sql.dml import ReturningUpdate
 
 from db.clock import DatabaseClock, database_time
+from db.files.mark import DIGEST_OF_MARK
+from db.jobs import events as job_events
 from db.models import JobRow
-from db.schema import require_still_ours
-from db.statements import table_of
+from db.schema import STILL_OURS, require_still_ours
+from db.statements import changed, table_of, together
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, JobState
 from tuner.store import claim_lost
@@ -140,12 +144,23 @@ def is_held(session: Session, row: JobRow) -> bool:
     owner = owner_of(row)
     if owner is None:
         return False
-    if owner.is_this_process:
+    if (owner.host, owner.pid) == (this_host(), os.getpid()):
         return (row.id, row.fencing_token) in _held_here
-    alive = owner.is_alive
+    alive = _lives(session, owner)
     if alive is None:
         return (row.lease_expires_at or 0.0) > database_time(session)
     return alive
+
+
+def _lives(session: Session, owner: Owner) -> bool | None:
+    """:attr:`Owner.is_alive`, asked once by a session: one process may hold many jobs."""
+    known: dict[Owner, bool | None] = session.info.setdefault(_LIVES, {})
+    if owner not in known:
+        known[owner] = owner.is_alive
+    return known[owner]
+
+
+_LIVES = "owners that live"
 
 
 def locked(session: Session, job_id: str) -> JobRow:
@@ -159,6 +174,7 @@ def locked(session: Session, job_id: str) -> JobRow:
 COLUMNS = (
     JobRow.id,
     JobRow.state,
+    JobRow.paused,
     JobRow.requested,
     JobRow.fencing_token,
     JobRow.owner_host,
@@ -169,27 +185,17 @@ COLUMNS = (
 """Of a job's row, those that tell about its claim."""
 
 
-def locked_claim(session: Session, job_id: str, *, wait: bool = True) -> Any:
-    """As :func:`locked`, but only :data:`COLUMNS`, ``paused``, ``event_count``, ``request_id`` and
-    ``submitted_by``. ``None`` if the row is locked by another and this may not ``wait``."""
-    statement = _LOCKED_CLAIM if wait else _LOCKED_AT_ONCE
-    return session.connection().execute(statement, {"of_job": job_id}).one_or_none()
+def locked_claim(session: Session, job_id: str) -> Any:
+    """As :func:`locked`, but only :data:`COLUMNS`."""
+    return session.connection().execute(_LOCKED_CLAIM, {"of_job": job_id}).one_or_none()
 
 
 _JOBS = table_of(JobRow)
-_CLAIM = select(
-    *COLUMNS, JobRow.paused, JobRow.event_count, JobRow.request_id, JobRow.submitted_by
-).where(JobRow.id == bindparam("of_job"))
-_LOCKED_CLAIM = _CLAIM.with_for_update()
-_LOCKED_AT_ONCE = _CLAIM.with_for_update(skip_locked=True)
+_LOCKED_CLAIM = select(*COLUMNS).where(JobRow.id == bindparam("of_job")).with_for_update()
 
 
 def require_free(session: Session, row: Any) -> None:
-    """``UserError`` if the job of ``row`` (:func:`locked_claim`) cannot be claimed.
-
-    ``StoreError`` if a newer hvxtune has upgraded the database meanwhile: its jobs are its own.
-    """
-    require_still_ours(session.connection())
+    """``UserError`` if the job of ``row`` (:func:`locked_claim`) cannot be claimed."""
     if is_held(session, row):
         owner = owner_of(row)
         label = owner.label if owner else "another process"
@@ -201,15 +207,25 @@ def require_free(session: Session, row: Any) -> None:
         raise UserError(f"job {row.id} is {row.state}", accepted="a job that has not ended")
 
 
-def take(connection: Connection, row: Any) -> int:
-    """Claims the job of ``row``, which is free, for this process, and counts one event; returns the
-    new token."""
+def take(connection: Connection, row: Any, mark: str) -> int | None:
+    """Claims the job of ``row`` (:data:`COLUMNS`), which was free when it was read, for this
+    process, with the event that tells it. Returns the new token; ``None`` if the job was claimed,
+    has ended, was paused or asked for anything since, its owner came back, or another writes its
+    row just now; or if the mark of the artifacts (:mod:`db.files.mark`) has another digest than
+    ``mark`` since.
+
+    ``StoreError`` if a newer hvxtune has upgraded the database meanwhile: its jobs are its own.
+    """
     me = this_process()
     values = {
         "of_job": row.id,
+        "of_token": row.fencing_token,
+        "of_paused": row.paused,
+        "of_request": row.requested,
+        "of_lease": row.lease_expires_at,
+        "of_mark": mark,
         "lease_s": lease_s(),
         "fencing_token": row.fencing_token + 1,
-        "event_count": row.event_count + 1,
         "state": JobState.RUNNING,
         "paused": False,
         "requested": None,
@@ -218,28 +234,45 @@ def take(connection: Connection, row: Any) -> int:
         "owner_pid": me.pid,
         "owner_started_at": me.started_at,
     }
-    connection.execute(_TAKE, values)
-    return int(values["fencing_token"])
+    with together(connection):
+        taken = connection.execute(_TAKE, values)
+        job_events.add(connection, row.id, [job_events.of_state(JobState.RUNNING)])
+    if changed(taken):
+        return int(values["fencing_token"])
+    require_still_ours(connection)
+    return None
 
 
 _END_OF_LEASE = DatabaseClock() + bindparam("lease_s")
 """Of one that begins now."""
-_TAKE = update(_JOBS).where(JobRow.id == bindparam("of_job")).values(lease_expires_at=_END_OF_LEASE)
+_AS_SEEN = (
+    select(JobRow.id)
+    .where(JobRow.id == bindparam("of_job"), JobRow.fencing_token == bindparam("of_token"))
+    .where(JobRow.state.in_((JobState.QUEUED, JobState.RUNNING)))
+    .where(STILL_OURS, bindparam("of_mark") == DIGEST_OF_MARK)
+    .where(JobRow.paused == bindparam("of_paused"))
+    .where(JobRow.requested.is_not_distinct_from(bindparam("of_request")))
+    .where(JobRow.lease_expires_at.is_not_distinct_from(bindparam("of_lease")))
+    .with_for_update(skip_locked=True)
+)
+_TAKE = (
+    update(_JOBS)
+    .where(JobRow.id == _AS_SEEN.scalar_subquery())
+    .values(lease_expires_at=_END_OF_LEASE, event_count=JobRow.event_count + 1)
+)
 
 
-@dataclass(frozen=True)
-class Held:
-    """A job whose row its holder has just written: the number of its last event, its toolchain."""
-
-    event_count: int
-    toolchain_id: int
-
-
-def hold(session: Session, job_id: str, token: int, *, events: int = 0, **values: Any) -> Held:
+def hold(
+    connection: Connection, job_id: str, token: int, *, events: int = 0, **values: Any
+) -> AbstractContextManager[None]:
     """Sets columns of a claimed job, extends its lease, counts ``events`` to come, and keeps other
-    writers out until the transaction ends. ``StoreError`` if the claim is no longer this writer's.
+    writers out until the transaction ends.
+
+    What is executed within is sent together with that (:func:`db.statements.together`).
+    ``StoreError`` at the end if the claim is no longer this writer's.
     """
-    return _write_as_owner(session, _HOLD, job_id, token, events, lease_s=lease_s(), **values)
+    values["lease_s"] = lease_s()
+    return _as_owner(connection, _HOLD, job_id, token, events, values)
 
 
 def requested(session: Session, job_id: str, token: int) -> tuple[JobRequest | None, bool]:
@@ -276,36 +309,43 @@ def ask(session: Session, row: JobRow, request: JobRequest) -> bool:
     return True
 
 
-def let_go(session: Session, job_id: str, token: int, *, events: int = 0, **values: Any) -> Held:
-    """Ends a claim, counts ``events`` to come and sets columns of the job. ``StoreError`` if it is
-    not this writer's."""
-    return _write_as_owner(session, _AS_OWNER, job_id, token, events, **NO_OWNER, **values)
+def let_go(
+    connection: Connection, job_id: str, token: int, *, events: int = 0, **values: Any
+) -> AbstractContextManager[None]:
+    """Ends a claim, counts ``events`` to come and sets columns of the job; otherwise as
+    :func:`hold`."""
+    return _as_owner(connection, _AS_OWNER, job_id, token, events, {**NO_OWNER, **values})
 
 
-def _write_as_owner(
-    session: Session,
-    statement: ReturningUpdate[int, int],
+@contextmanager
+def _as_owner(
+    connection: Connection,
+    statement: Update,
     job_id: str,
     token: int,
     events: int,
-    **values: Any,
-) -> Held:
+    values: Mapping[str, Any],
+) -> Iterator[None]:
     mine = {"of_job": job_id, "of_token": token, "events": events, **values}
-    row = session.connection().execute(statement, mine).one_or_none()
-    if row is None:
+    written = None
+    try:
+        with together(connection):
+            written = connection.execute(statement, mine)
+            yield
+    except DBAPIError:  # what a stale writer writes may break a key
+        if written is None or changed(written) != 0:
+            raise
+    if changed(written) == 0:
         raise claim_lost(job_id)
-    return Held(*row)
 
 
-_MINE = (
+_AS_OWNER = (
     update(_JOBS)
     .where(JobRow.id == bindparam("of_job"), JobRow.fencing_token == bindparam("of_token"))
     .where(JobRow.owner_pid.is_not(None))
     .values(event_count=JobRow.event_count + bindparam("events"))
 )
-_WRITTEN = (JobRow.event_count, JobRow.toolchain_id)
-_AS_OWNER = _MINE.returning(*_WRITTEN)
-_HOLD = _MINE.values(lease_expires_at=_END_OF_LEASE).returning(*_WRITTEN)
+_HOLD = _AS_OWNER.values(lease_expires_at=_END_OF_LEASE)
 
 
 def remember(job_id: str, token: int) -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, case, func, insert, select
+from sqlalchemy import Connection, bindparam, case, func, select
 from sqlalchemy.orm import Session
 
 from db.jobs.trials import SEARCHED
 from db.models import JobEventRow, JobRow, MeasurementRow, TrialRow
 from db.records import trial_record
-from db.statements import table_of
+from db.statements import Upsert, insert_or_skip
 from tuner.baselines import is_foreign
 from tuner.records.trial import JobState, Promotion, RemainingGain, Trial
 
@@ -62,19 +63,26 @@ def of_state(state: JobState, *, paused: bool = False, note: str = "") -> NewEve
     return "state", {"state": state.value, "paused": paused, "note": note}
 
 
-def add(connection: Connection, job_id: str, last: int, events: Sequence[NewEvent]) -> None:
-    """Stores events. ``last`` is the number of the last, to which the transaction raised the job's
-    ``event_count``."""
+def add(connection: Connection, job_id: str, events: Sequence[NewEvent]) -> None:
+    """Stores the events by which the transaction has just raised the job's ``event_count``.
+
+    Nothing happens where it was not raised, as a claim came too late: the event of that number is
+    another's.
+    """
     at = time.time()
     rows = [
-        {"job_id": job_id, "sequence": number, "at": at, "kind": kind, "data": data}
-        for number, (kind, data) in enumerate(events, last - len(events) + 1)
+        {"of_job": job_id, "job_id": job_id, "later": later, "at": at, "kind": kind, "data": data}
+        for later, (kind, data) in enumerate(reversed(events))
     ]
     if rows:
-        connection.execute(_ADD, rows)
+        connection.execute(_add(connection.dialect.name), rows)
 
 
-_ADD = insert(table_of(JobEventRow)).inline()
+@lru_cache(maxsize=2)
+def _add(dialect: str) -> Upsert:
+    counted = select(JobRow.event_count).where(JobRow.id == bindparam("of_job")).scalar_subquery()
+    statement = insert_or_skip(dialect, JobEventRow, ("job_id", "sequence"))
+    return statement.values(sequence=counted - bindparam("later"))
 
 
 def read_after(session: Session, job_id: str, sequence: int, limit: int) -> list[JobEvent]:

@@ -101,7 +101,7 @@ def insert_job(
     with together(connection):
         catalogue.note_use(connection, values["toolchain_id"])
         connection.execute(_NEW_JOB, values)
-        job_events.add(connection, job_id, 1, [job_events.of_state(JobState.QUEUED)])
+        job_events.add(connection, job_id, [job_events.of_state(JobState.QUEUED)])
     return Job(job_id, spec, JobState.QUEUED, toolchain, space.digest, now, submission=submission)
 
 

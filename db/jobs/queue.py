@@ -17,13 +17,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from db.jobs.claims import COLUMNS as CLAIM_COLUMNS
-from db.jobs.claims import is_held, locked_claim
+from db.jobs.claims import is_held, take
 from db.models import JobRow, TrialRow
 from db.service_models import TokenRow
 from tuner.errors import UserError
@@ -105,6 +106,7 @@ _COLUMNS = (
     JobRow.priority,
     JobRow.created_at,
     JobRow.spent_s,
+    JobRow.request_id,
     JobRow.toolchain_id,
     JobRow.measurer,
     JobRow.device_tags,
@@ -144,9 +146,11 @@ class _Open:
 @dataclass(frozen=True)
 class _Line:
     """Jobs that wait, the service their users got, and how many jobs of those users that have a
-    quota may run at once. ``left_behind`` are asked for what their owners died before doing."""
+    quota may run at once. ``rows`` has those of the jobs by id; ``left_behind`` are asked for what
+    their owners died before doing."""
 
     waiting: Sequence[Waiting]
+    rows: Mapping[str, Any]
     service: Mapping[str, Service]
     limits: Mapping[str, int]
     left_behind: Sequence[Any]
@@ -165,7 +169,7 @@ class JobQueue:
         """Claims the job whose turn it is, except those in ``skip`` and those that cannot run
         here; ``None`` without one.
 
-        Conductors choose side by side, from what they last saw. Who is first to lock the row of a
+        Conductors choose side by side, from what they last saw. Who is first to write the row of a
         job takes it; others go on to the next in line. So no two take one job, nor more jobs of a
         user at once than their quota of running jobs allows.
         """
@@ -176,13 +180,10 @@ class JobQueue:
             line = self._line(skip, can_run)
         if not line.waiting:
             return None  # polls must not take the write lock
-        try:
-            claimed = self._store.claim_one(lambda session: _first_free(session, line))
-        except UserError:  # `hvxtune resume` was quicker
-            return None
+        claimed = self._store.claim_one(partial(_take_first, line))
         if claimed is None:
             return None
-        row, token = claimed
+        row, (_, token) = line.rows[claimed[0]], claimed
         return ClaimedJob(row.id, token, row.submitted_by, row.request_id)
 
     def _line(self, skip: Collection[str], can_run: CanRun) -> _Line:
@@ -202,7 +203,8 @@ class JobQueue:
         waiting, limits = _allowed(session, now_open, skip, can_run)
         several = len({job.user for job in waiting}) > 1
         service = self._lately.service(session, time.time()) if several else {}
-        return _Line(waiting, service, limits, left_behind)
+        rows = {row.id: row for row in now_open.free}
+        return _Line(waiting, rows, service, limits, left_behind)
 
     def _obey(self, job_id: str, request: JobRequest) -> None:
         """Does what was asked of an owner that died before it did."""
@@ -236,9 +238,9 @@ class JobQueue:
             return any(row.toolchain_id == toolchain and row.id != job_id for row in held)
 
 
-def _first_free(session: Session, line: _Line) -> Any:
-    """The row of the first job of ``line`` that nobody took meanwhile, locked; ``None`` if all are
-    taken."""
+def _take_first(line: _Line, session: Session, mark: str) -> tuple[str, int] | None:
+    """Claims the first job of ``line`` that nobody took meanwhile: its id and token. ``None`` if
+    all are taken."""
     waiting, now, alone = list(line.waiting), time.time(), False
     while (found := next_in_line(waiting, line.service, now)) is not None:
         user = found.user
@@ -249,11 +251,9 @@ def _first_free(session: Session, line: _Line) -> Any:
             if _open_jobs(session).running(user) >= line.limits[user]:
                 waiting = [job for job in waiting if job.user != user]
                 continue
-        row = locked_claim(session, found.job_id, wait=False)
-        if row is not None and not (
-            row.state.ended or row.paused or row.requested is not None or is_held(session, row)
-        ):
-            return row
+        token = take(session.connection(), line.rows[found.job_id], mark)
+        if token is not None:
+            return found.job_id, token
         waiting = [job for job in waiting if job.job_id != found.job_id]
     return None
 

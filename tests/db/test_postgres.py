@@ -27,7 +27,7 @@ from db.clock import DatabaseClock, database_now
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
 from db.jobs.annotations import annotate, pin
-from db.jobs.claims import lease_s, locked, locked_claim
+from db.jobs.claims import lease_s, locked, locked_claim, take
 from db.jobs.queue import _ONE_CHOOSES, ClaimedJob, JobQueue
 from db.models import JobRow
 from db.place import URL_VARIABLE
@@ -271,12 +271,12 @@ def test_a_conductor_frozen_in_mid_transaction_does_not_keep_the_others_from_cho
         give_token(store, "ann", 1)  # jobs of users with a quota are taken one at a time
         job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
 
-        def freeze(session: Session) -> Any:
+        def freeze(session: Session, _mark: str) -> Any:
             session.execute(select(func.pg_advisory_xact_lock(_ONE_CHOOSES)))
             claimed = JobQueue(store).take_next()  # waits until the other's session has ended
             assert claimed is not None
             assert claimed.id == job.id
-            return locked_claim(session, job.id)
+            return session.execute(select(1))
 
         with pytest.raises(StoreError, match="cannot be used"):
             frozen.claim_one(freeze)
@@ -294,14 +294,14 @@ def test_conductors_that_choose_at_once_do_not_wait_for_each_other(
         )
         taken: list[ClaimedJob | None] = []
 
-        def take_slowly(session: Session) -> Any:
-            row = locked_claim(session, first.id)
+        def take_slowly(session: Session, mark: str) -> tuple[str, int] | None:
+            token = take(session.connection(), locked_claim(session, first.id), mark)
             taken.append(JobQueue(store).take_next())
-            return row
+            return None if token is None else (first.id, token)
 
         claimed = slow.claim_one(take_slowly)
     assert claimed is not None
-    assert (claimed[0].id, [one and one.id for one in taken]) == (first.id, [second.id])
+    assert (claimed[0], [one and one.id for one in taken]) == (first.id, [second.id])
 
 
 def test_a_quota_holds_among_conductors_that_choose_at_once(

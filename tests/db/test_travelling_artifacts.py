@@ -14,6 +14,7 @@ from db import open_store, pipelines
 from db.backup import restore_backup, write_backup
 from db.files.inventory import sweep, take_inventory
 from db.files.mark import adopt
+from db.jobs.queue import JobQueue
 from db.models import ArtifactRow
 from db.sql_store import SqlStore
 from tests.databases import put_database
@@ -23,6 +24,7 @@ from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, spec
 from tuner.errors import StoreError
 from tuner.identity import digest_of
 from tuner.paths import STATE_DIR_VARIABLE
+from tuner.records.trial import Submission
 from tuner.uploaded import files as uploads
 
 KINDS = ("folder", "database", "s3")
@@ -163,6 +165,11 @@ def test_who_looks_elsewhere_takes_no_job_and_can_say_that_it_is_right(
         assert second.job(other.id).state == "queued"
         adopt(second)
         second.claim(other.id)
+        first.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+        queue = JobQueue(first)
+        assert queue.take_next() is None, "the mark that it knows is no longer the mark"
+        with pytest.raises(StoreError, match="and not in folder"):
+            queue.take_next()
         with pytest.raises(StoreError, match="and not in folder"):
             first.claim(first.create_job(spec(), SPACE, TOOLCHAIN).id)
 
