@@ -6,6 +6,8 @@ from importlib import import_module
 
 from fastapi import APIRouter, FastAPI
 
+from service.named_once import NAMED_ONCE
+
 ROUTERS: tuple[str, ...] = (
     "service.routers.best",  # first: routes are tried in turn, and this one is used most
     "service.routers.health",
@@ -26,7 +28,7 @@ ROUTERS: tuple[str, ...] = (
 
 
 def include_all(app: FastAPI) -> None:
-    """Adds the routes of every module to ``app``."""
+    """Adds the routes of every module to ``app``. None guesses which of two values was meant."""
     for name in ROUTERS:
         router: APIRouter = import_module(name).router
-        app.include_router(router)
+        app.include_router(router, dependencies=[NAMED_ONCE])

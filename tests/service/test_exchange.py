@@ -394,9 +394,3 @@ def test_a_file_that_cannot_be_opened_is_named(exported: Path) -> None:
         archive.writestr("../evil", b"")
     with pytest.raises(UserError, match=r"wrong\.zip: a member called '\.\./evil'"), opened(wrong):
         pass
-
-
-def test_a_parameter_that_is_named_twice_is_refused(client: TestClient) -> None:
-    answer = client.get("/v1/export?kernel=add_u8&kernel=gemm_u8")
-    assert (answer.status_code, answer.json()["accepted"]) == (422, "each one once")
-    assert answer.json()["detail"] == "'kernel' is given 2 times"
