@@ -19,7 +19,7 @@ from db.models import JobRow
 from db.sql_store import SqlStore
 from tests.db.writer import start_writer
 from tuner.conformance.patience import until
-from tuner.conformance.records import SPACE, TOOLCHAIN, failed, pending, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
 from tuner.errors import StoreError, UserError
 from tuner.records.trial import JobState
 
@@ -73,6 +73,9 @@ def test_a_stopped_process_that_wakes_after_a_takeover_is_refused() -> None:
         set_owner(fencing_token=token + 1, owner_host="lab7/1", owner_pid=1)
         with pytest.raises(StoreError, match="took it over"):
             store.commit(job_id, token, finished=[failed(0)])
+        # The row of its object is missing: what is said first is still that the job is another's.
+        with pytest.raises(StoreError, match="took it over"):
+            store.commit(job_id, token, finished=[ok(1, artifact(1))])
         assert store.trials(job_id) == []
 
 
