@@ -13,7 +13,7 @@ import pytest
 from db import open_store
 from db.jobs.batches import plan_of
 from service.app import create_app
-from service.cli import measurement, networks_there, remote
+from service.cli import measurement, networks_there, remote, schedules
 from service.cli.statuses import Exit
 from service.client import Client, persistence
 from service.schemas.new_network import NewLayerBody
@@ -27,6 +27,7 @@ from tests.service.live import live
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.identity import digest_of_bytes
+from tuner.problem.default_target import DEFAULT_TARGET, TARGET_VARIABLE
 from tuner.records.trial import JobRequest, JobState, Submission
 from tuner.tuning import run
 
@@ -214,6 +215,21 @@ def test_measure_takes_the_best_schedule_from_there(hvxtune, there, monkeypatch)
     monkeypatch.setenv("HVXTUNE_SERVER", "")
     given = hvxtune("measure", "scale_u8", "--config", "best", "--server", there, "--json").json
     assert given["config"] == tuned["best"]["config"]
+
+
+def test_the_target_is_the_services_unless_it_is_named_here(hvxtune, there, monkeypatch):
+    """Not the one that this machine happens to be set up for."""
+    monkeypatch.delenv(TARGET_VARIABLE)
+    monkeypatch.setattr(schedules, "DEFAULT_TARGET", "hexagon-v73")
+    answer = hvxtune(*TUNE, "--json")
+    assert f"for {DEFAULT_TARGET} submitted to {there}" in answer.err
+    assert answer.json["target"] == hvxtune("best", "scale_u8", "--json").json["target"]
+    assert f", {DEFAULT_TARGET}" in hvxtune("best", "scale_u8").out
+    monkeypatch.setenv(TARGET_VARIABLE, "hexagon-v68")
+    assert hvxtune(*TUNE, "--json").json["target"] == "hexagon-v68"
+    assert hvxtune("best", "scale_u8", "--json").json["target"] == "hexagon-v68"
+    named = hvxtune("best", "scale_u8", "--target", DEFAULT_TARGET, "--json")
+    assert named.json["target"] == DEFAULT_TARGET
 
 
 def test_best_there_under_another_contract_is_named(hvxtune, there):
