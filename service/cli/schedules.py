@@ -30,7 +30,7 @@ from service.cli.options import (
     read_problem,
     read_server,
 )
-from service.cli.output import print_json, print_line
+from service.cli.output import print_json, print_line, print_sentence
 from service.cli.summary import form_label, print_config, print_doubt, print_figures, print_loose
 from service.json_forms import doubt_json, measurement_json, peak_cycles, problem_json
 from service.labels import shown_name
@@ -96,7 +96,7 @@ def best(
     if as_json:
         print_json(form)
         return
-    print_line(form_label(form))
+    print_sentence(form_label(form))
     print_figures(form)
     print_doubt(form["doubt"])
     print_config(form["config"])

@@ -113,6 +113,12 @@ def test_a_pipe_has_80_columns_and_a_row_begins_in_one_line(hvxtune, lab, monkey
     assert "failed" in row, "such as `hvxtune jobs | grep failed`"
 
 
+def test_a_figure_never_stands_without_its_unit(hvxtune, lab, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = lines_of(hvxtune, ["show", "JOB"], lab)
+    assert any(line.startswith("best found   model cycles: 1,234,567") for line in lines)
+
+
 def test_a_folded_command_is_one_for_the_shell(hvxtune, lab, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
     output.print_command("use it:      ", "printf %s, " + " ".join(f"word{n}" for n in range(20)))
