@@ -153,6 +153,27 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, ...rest) {
 """Keeps how far to the right of the course's left edge each text was drawn last."""
 
 
+def _drawn(page: Page, x: float, y: float, colour: str) -> bool:
+    """Whether the course has a colour of the page's style near a point."""
+    return bool(
+        page.locator("#course canvas").evaluate(
+            """(canvas, [x, y, name]) => {
+              const over = canvas.parentElement.querySelector(".u-over");
+              const [reach, ratio] = [24, devicePixelRatio];
+              const [left, top] = [over.offsetLeft + x - reach, over.offsetTop + y - reach];
+              const size = 2 * reach * ratio;
+              const drawing = canvas.getContext("2d");
+              const { data } = drawing.getImageData(left * ratio, top * ratio, size, size);
+              const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+              const wanted = [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+              const same = (i) => wanted.every((part, n) => Math.abs(data[i + n] - part) < 12);
+              return data.some((_, i) => i % 4 === 3 && data[i] > 99 && same(i - 3));
+            }""",
+            [x, y, colour],
+        )
+    )
+
+
 def test_a_click_on_a_mark_of_the_course_opens_its_trial(visit: Visit, store: SqlStore) -> None:
     """A mark stands over the number of its trial, as the table has it."""
     job, token = running_job(store)
@@ -174,6 +195,7 @@ def test_a_click_on_a_mark_of_the_course_opens_its_trial(visit: Visit, store: Sq
             if said in page.locator(".chart-tip").inner_text():
                 break
         expect(page.locator(".chart-tip")).to_contain_text(said)
+        assert _drawn(page, min(at, box["width"] - 1), y, "--bad" if height else "--dot")
         page.mouse.down()
         page.mouse.up()
         page.wait_for_url(f"**/ui/jobs/{job}/trials/{said[6]}")

@@ -24,6 +24,7 @@ from tests.rig.planned_networks import PHONE
 from tests.service.cli.test_batches import stored
 from tests.service.gates import OpenGate
 from tests.service.live import live
+from tests.service.stored import unfit_conductor
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.identity import digest_of_bytes
@@ -434,26 +435,50 @@ def test_watch_needs_a_service(hvxtune):
     assert "no service is named" in hvxtune("watch", "job").error_line
 
 
-def test_watch_tells_why_a_job_waits(hvxtune, store, monkeypatch):
-    told = []
+@pytest.fixture
+def watched(hvxtune, store, monkeypatch):
+    """Watches a job that waits until ``told_enough`` of what is shown; all that was shown."""
 
-    @contextmanager
-    def noting(label):
-        yield told.append
+    def watch(every_s, told_enough):
+        told = []
 
-    monkeypatch.setattr(remote, "shown", noting)
-    monkeypatch.setattr(remote, "WAITS_EVERY_S", 10 * PATIENCE_S)  # it is told at once
-    job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+        @contextmanager
+        def noting(label):
+            yield told.append
 
-    def cancel():
-        until(lambda: any(one.waits for one in told))
-        store.request(job.id, JobRequest.CANCEL)
+        monkeypatch.setattr(remote, "shown", noting)
+        monkeypatch.setattr(remote, "WAITS_EVERY_S", every_s)
+        job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
 
-    impatient = threading.Thread(target=cancel)
-    impatient.start()
-    with live(create_app(store, OpenGate(), Settings())) as url:
-        done = hvxtune("watch", job.id, "--server", url)
-    impatient.join()
-    assert done.status == 1
-    assert "cancelled" in done.err
+        def cancel():
+            try:
+                until(lambda: told_enough(told))
+            finally:  # or it would be watched for ever
+                store.request(job.id, JobRequest.CANCEL)
+
+        impatient = threading.Thread(target=cancel)
+        impatient.start()
+        with live(create_app(store, OpenGate(), Settings())) as url:
+            done = hvxtune("watch", job.id, "--server", url)
+        impatient.join()
+        assert done.status == 1
+        assert "cancelled" in done.err
+        return told
+
+    return watch
+
+
+def test_watch_tells_at_once_why_a_job_waits(watched):
+    told = watched(10 * PATIENCE_S, bool)
     assert told[0].waits.startswith("no conductor runs")
+
+
+def test_watch_tells_when_a_job_waits_for_something_else(watched, store):
+    def told_enough(told):
+        if told:
+            unfit_conductor(store)
+        return any("fit" in one.waits for one in told)
+
+    told = watched(0.02, told_enough)
+    assert told[0].waits.startswith("no conductor runs")
+    assert any("fit" in one.waits for one in told)
