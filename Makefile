@@ -39,8 +39,9 @@ test-fast: setup $(VENV)/.dev ## the tests that need seconds
 test-slow: setup $(VENV)/.dev ## the tests that need minutes: compilers, simulator, killed processes
 	$(BIN)/pytest -m "slow and not nightly" -n logical --maxprocesses 2 --dist loadscope --durations 40
 
-test-bare: demo $(VENV)/.dev ## what a machine without compilers, browser and database must do: the demo, set-up, the command line
+test-bare: demo $(VENV)/.dev ## what a machine without compilers, browser and database must do: the demo, set-up, the command line, the tutorial
 	$(BIN)/pytest -m "not slow and not nightly" -n logical --maxprocesses 4 tests/test_setup.py tests/examples tests/tuner/machine tests/service/cli
+	$(BIN)/pytest -m slow tests/examples/test_tutorial.py
 
 test-postgresql: setup $(VENV)/.dev ## the fast tests of stores, services and pages over PostgreSQL (needs its server)
 	HVXTUNE_TEST_DATABASE=postgresql $(BIN)/pytest -m "not slow and not nightly and not sqlite" -n logical --maxprocesses 4 tests/db tests/service tests/dashboards

@@ -193,6 +193,51 @@ def test_words_of_the_command_line_are_in_the_glossary() -> None:
     assert {word for word in spoken if not {word, word.removesuffix("s")} & known} == set()
 
 
+README = (ROOT / "README.md").read_text()
+
+
+def section(title: str) -> str:
+    """Of the README, without its heading."""
+    return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def test_the_readme_is_short_and_shows_a_page() -> None:
+    assert len(README.splitlines()) < 120
+    (picture,) = re.findall(r"^!\[[^\]]+\]\(([^)]+)\)$", README, re.MULTILINE)
+    assert (ROOT / picture).parent == ROOT / "docs" / "img" / "pages"
+
+
+def test_the_readme_calls_no_model_cycles_cycles() -> None:
+    """Before a table or a comparison says which, a reader takes cycles for a chip's."""
+    assert re.findall(r"\d (?:more |fewer )?cycles|(?<!model) cycles +packets", README) == []
+    assert re.search(r"model cycles +packets", README)
+    assert "docs/simulator.md" in section("Start")
+
+
+def test_the_readme_compares_by_sources() -> None:
+    """One table, and every other tool in it with a source that a reader can open."""
+    head, _, *rows = [line for line in README.splitlines() if line.startswith("|")]
+    assert section("Beside other tools").strip().startswith(head)
+    assert rows.pop(0).startswith("| hvxtune |")
+    assert len(rows) >= 3
+    assert [row for row in rows if "](https://" not in row] == []
+
+
+def test_the_readme_says_what_it_cannot_do() -> None:
+    limits = section("Limits")
+    assert "model, not from silicon" in limits
+    assert "phone" in limits
+    assert "](docs/limits.md)" in limits
+
+
+def test_the_readme_leads_to_few_pages() -> None:
+    """The first of them the one to begin with; docs/index.md leads to the others."""
+    first, *others = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)", section("Documentation"), re.MULTILINE)
+    assert first == "docs/tutorial.md"
+    assert "docs/index.md" in others
+    assert len(others) < 8
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages_lead_to_the_glossary(page: Path) -> None:
     assert page.name == "glossary.md" or "glossary.md)" in page.read_text()

@@ -69,12 +69,11 @@ async def log_out(request: Request) -> Response:
 
 
 def _for_people(error: HttpError, token: str) -> HttpError:
-    """``error`` with a next step for a form: the gate's are for those who send headers."""
+    """``error`` for a form: the gate's words are for those who send headers."""
     if not token:
         return HttpError(error.status, "no token was entered", next_step=HOW_TO_ENTER)
-    if "Authorization" in error.next_step:
-        return HttpError(error.status, error.message, next_step=HOW_TO_ENTER)
-    return error
+    next_step = HOW_TO_ENTER if "Authorization" in error.next_step else error.next_step
+    return HttpError(error.status, error.message, next_step=next_step)
 
 
 def _end(request: Request, viewer: Viewer) -> None:

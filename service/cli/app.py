@@ -8,6 +8,7 @@ import re
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from service.cli import (
     annotating,
@@ -39,8 +40,26 @@ from service.cli import serving as conducting
 from service.cli.options import Command
 from tuner.errors import UserError
 
+
+class Commands(TyperGroup):
+    """A group that lists its commands with the whole first sentence of each, folded: Typer cuts it
+    at the width."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the list."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [
+            (name, command.get_short_help_str(limit=len(command.help or "")))
+            for name, command in found
+            if command is not None
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="hvxtune",
+    cls=Commands,
     help="Finds fast schedules for Hexagon HVX kernels and hands them to compilers.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: importing Rich would double the time to the first line
@@ -86,11 +105,14 @@ for command in (
     app.command(cls=Command)(command)
 app.command("export")(exchange.export_schedules)
 app.command("import")(exchange.import_schedules)  # a word that no function can be called by
-app.add_typer(tokens.app, name="token")
-app.add_typer(farm.app, name="farm")
-app.add_typer(networks.app, name="network")
-app.add_typer(database.app, name="db")
-app.add_typer(packages.app, name="package")
+for name, group in {
+    "token": tokens.app,
+    "farm": farm.app,
+    "network": networks.app,
+    "db": database.app,
+    "package": packages.app,
+}.items():
+    app.add_typer(group, name=name, cls=Commands)
 
 
 def _print_version(wanted: bool) -> None:

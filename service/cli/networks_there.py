@@ -64,7 +64,8 @@ def tune_network_there(
     jobs = client.submit_network(name, layers_sent(found), **options)
     batch = str(jobs[0]["batch"])
     sys.stderr.write(
-        f"{len(jobs)} jobs submitted to {client.server}, batch {batch}; each has its own budget\n"
+        f"{len(jobs)} jobs for {jobs[0]['target']} submitted to {client.server}, batch {batch}; "
+        "each has its own budget\n"
     )
     watch_network(client, batch, as_json=as_json)
     return batch

@@ -75,6 +75,7 @@ def _help_text(option: Option) -> str:
 
 
 TargetName = Annotated[str, _of_job("target")]
+OptionalTargetName = Annotated[str | None, _of_job("target")]
 ContractName = Annotated[str, _of_job("contract")]
 CacheName = Annotated[CacheState, _of_job("cache")]
 MeasurerName = Annotated[str, _of_job("measurer")]

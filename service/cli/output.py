@@ -97,7 +97,7 @@ def table(
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     widths = _widths(columns, texts, numeric)
     if widths is None:
-        return Text("\n".join(line for row in texts for line in _listed(columns, row)))
+        return Text("\n".join(line for row in texts for line in _listed(columns, row, numeric)))
     whole = sum(widths) + _GAP * (len(widths) - 1)  # Rich would cut what is wider than the console
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, width=whole)
     for name, columns_wide in zip(columns, widths, strict=True):
@@ -135,9 +135,10 @@ def _cells(text: str) -> int:
     return cell_len(text)
 
 
-def _listed(columns: Sequence[str], row: Sequence[str]) -> list[str]:
-    """A row as lines: its first cell, and behind and below it the others that say something."""
-    heads = 1 if columns[0] else 2
+def _listed(columns: Sequence[str], row: Sequence[str], numeric: Sequence[str]) -> list[str]:
+    """A row as lines: its first cell, and behind and below it the others that say something. Where
+    the first column has no name, the second, unless it is a figure, belongs to it."""
+    heads = 1 if columns[0] or columns[1] in numeric else 2
     items = [f"{name}: {text}" for name, text in zip(columns, row, strict=True) if text]
     lines, line = [], " ".join(filter(None, row[:heads]))
     for item in items[sum(map(bool, row[:heads])) :]:

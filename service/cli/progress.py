@@ -149,20 +149,21 @@ def _bar(label: str) -> Iterator[Show]:
 
 
 def _state(progress: JobProgress) -> str:
-    """Best so far, outcomes, rate, time to go."""
+    """Best so far, time to go, how much is left, outcomes, rate: the last are cut off first."""
     if progress.waits:
         return f"waits: {progress.waits}"
     if not progress.finished:
         return "starting"
-    parts = [_incumbent(progress), outcomes_text(progress.outcomes)]
+    parts = [_incumbent(progress)]
     if progress.on_front is not None:
-        parts.insert(1, f"{progress.on_front} on the front")
-    if progress.reached is not None:
-        parts.append(progress.reached)
-    if progress.elapsed_s > 0:
-        parts.append(f"{progress.finished / progress.elapsed_s:.1f}/s")
+        parts.append(f"{progress.on_front} on the front")
     if progress.eta_s is not None:
         parts.append(f"{_seconds(progress.eta_s)} to go")
+    if progress.reached is not None:
+        parts.append(progress.reached)
+    parts.append(outcomes_text(progress.outcomes))
+    if progress.elapsed_s > 0:
+        parts.append(f"{progress.finished / progress.elapsed_s:.1f}/s")
     return ", ".join(parts)
 
 

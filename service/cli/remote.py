@@ -53,7 +53,7 @@ def tune_there(
 
             kernel = str(client.register_package(read_folder(Path(kernel)).data)["kernel"])
         (job,) = client.submit(kernel, params, **options)
-        sys.stderr.write(f"job {job['job']} submitted to {server}\n")
+        sys.stderr.write(f"job {job['job']} for {job['target']} submitted to {server}\n")
         _follow(client, str(job["job"]), as_json=as_json)
 
 
@@ -79,7 +79,7 @@ def tune_set_there(server: str, name: str, options: Mapping[str, Any], *, as_jso
         params = " ".join(f"{param}={value}" for param, value in job["params"].items())
         print_line(f"{job['job']}  {job['display_name']} {params}")
     batch = jobs[0]["batch"]
-    print_line(f"{len(jobs)} jobs submitted to {server}, batch {batch}")
+    print_line(f"{len(jobs)} jobs for {jobs[0]['target']} submitted to {server}, batch {batch}")
     print_line(f"look at them: hvxtune show {batch} --server {server}")
 
 

@@ -21,6 +21,7 @@ from service.cli.options import (
     KernelName,
     ObjectFile,
     OptionalKernelName,
+    OptionalTargetName,
     ParamTexts,
     ScheduleFile,
     ServerAddress,
@@ -29,7 +30,7 @@ from service.cli.options import (
     read_problem,
     read_server,
 )
-from service.cli.output import print_json, print_line
+from service.cli.output import print_json, print_line, print_sentence
 from service.cli.summary import form_label, print_config, print_doubt, print_figures, print_loose
 from service.json_forms import doubt_json, measurement_json, peak_cycles, problem_json
 from service.labels import shown_name
@@ -58,7 +59,7 @@ LeastFidelity = Annotated[
 def best(
     kernel: KernelName,
     param: ParamTexts = None,
-    target: TargetName = DEFAULT_TARGET,
+    target: OptionalTargetName = None,
     contract: ContractName = DEFAULT_CONTRACT,
     cache: CacheName = "warm",
     min_fidelity: LeastFidelity = "model",
@@ -80,19 +81,22 @@ def best(
         from service.cli.remote import best_there
 
         params = read_params(param)
-        options: BestOptions = {"target": target, "contract": contract, "cache": cache}
+        options: BestOptions = {"contract": contract, "cache": cache}
+        if target is not None:
+            options["target"] = target
         if min_fidelity != "model":
             options["min_fidelity"] = min_fidelity
         form, files = best_there(address, kernel, params, options, list(wanted))
     else:
-        lookup = _lookup(read_problem(kernel, param, target, contract), cache, min_fidelity)
+        problem = read_problem(kernel, param, target or DEFAULT_TARGET, contract)
+        lookup = _lookup(problem, cache, min_fidelity)
         form, files = _best_here(lookup, with_files=bool(wanted))
     for kind, path in wanted.items():
         write_file(path, files, kind)
     if as_json:
         print_json(form)
         return
-    print_line(form_label(form))
+    print_sentence(form_label(form))
     print_figures(form)
     print_doubt(form["doubt"])
     print_config(form["config"])

@@ -33,6 +33,7 @@ from service.client.answers import (
 from service.client.cache import ClientCache, KeptAnswer
 from service.client.persistence import persistently
 from tuner.errors import HvxtuneError, UserError
+from tuner.problem.default_target import named_target
 from tuner.records.candidate import CacheState, Fidelity
 from tuner.records.request import BUDGET, JobOptions, current, of_group
 
@@ -45,7 +46,8 @@ PAGE_ITEMS = 200
 
 
 class BestOptions(TypedDict, total=False):
-    """Options of a best query; the service's defaults replace omitted ones."""
+    """Options of a best query; the service's defaults replace omitted ones, save for a target that
+    ``HVXTUNE_TARGET`` names."""
 
     target: str
     contract: str
@@ -111,7 +113,7 @@ class Operations:
         and optionally ``layers``, the names of the layers that are it), a set called ``name``.
 
         ``options`` are the fields of :class:`tuner.records.request.JobOptions`; what is left out
-        is the service's default.
+        is the service's default, save for a target that ``HVXTUNE_TARGET`` names.
         Sent with an idempotency key, made up unless given: however often the request has to be
         repeated, the jobs are made once. Returns them.
         """
@@ -143,7 +145,7 @@ class Operations:
         self, path: str, what: Json, idempotency_key: str | None, options: Mapping[str, Any]
     ) -> Steps[list[Json]]:
         limits = [one.name for one in of_group(JobOptions, BUDGET)]
-        given = current(options)
+        given = _with_target(current(options))
         budget = {name: given.pop(name) for name in limits if name in given}
         if budget:
             given["budget"] = dict.fromkeys(limits) | budget
@@ -258,7 +260,9 @@ class Operations:
         ``RefusedError`` without one (status 404, ``problem`` names near ones);
         ``EnqueuedError`` if ``on_miss="enqueue"`` submitted a job.
         """
-        query = _texts({"kernel": kernel, "params": _params_text(params or {}), **options})
+        query = _texts(
+            {"kernel": kernel, "params": _params_text(params or {}), **_with_target(options)}
+        )
         question = {"best": query}
         kept = self.cache.answer(self.server, question)
         headers = {"If-None-Match": kept.etag} if kept and kept.etag else {}
@@ -291,7 +295,7 @@ class Operations:
     ) -> Steps[list[Json]]:
         """The best schedules for a whole model, in order: each a schedule with ``status`` 200, or
         a problem with another."""
-        body = {"workloads": [dict(one) for one in workloads], **options}
+        body = {"workloads": [dict(one) for one in workloads], **_with_target(options)}
         answer = yield from self._post("/v1/schedules/best:batch", body)
         return items_of(answer, self.server)
 
@@ -387,6 +391,13 @@ def _part(name: str) -> str:
 
 def _params_text(params: Mapping[str, int]) -> str | None:
     return ",".join(f"{name}={value}" for name, value in params.items()) or None
+
+
+def _with_target(options: Mapping[str, Any]) -> Json:
+    """``options``, with the target that ``HVXTUNE_TARGET`` names unless they name one. What this
+    machine was set up for says nothing about the service's."""
+    named = named_target()
+    return {**({} if named is None else {"target": named}), **options}
 
 
 def _texts(query: Mapping[str, Any]) -> dict[str, str]:

@@ -141,28 +141,61 @@ def test_what_the_budget_did_not_reach_is_not_called_cancelled(
     visit.check()
 
 
+NOTE_TEXTS = """
+const draw = CanvasRenderingContext2D.prototype.fillText;
+window.drawn = new Map();
+CanvasRenderingContext2D.prototype.fillText = function (text, x, ...rest) {
+  const left = this.canvas.parentElement.querySelector(".u-over").offsetLeft;
+  window.drawn.set(text, x / devicePixelRatio - left);
+  return draw.call(this, text, x, ...rest);
+};
+"""
+"""Keeps how far to the right of the course's left edge each text was drawn last."""
+
+
+def _drawn(page: Page, x: float, y: float, colour: str) -> bool:
+    """Whether the course has a colour of the page's style near a point."""
+    return bool(
+        page.locator("#course canvas").evaluate(
+            """(canvas, [x, y, name]) => {
+              const over = canvas.parentElement.querySelector(".u-over");
+              const [reach, ratio] = [24, devicePixelRatio];
+              const [left, top] = [over.offsetLeft + x - reach, over.offsetTop + y - reach];
+              const size = 2 * reach * ratio;
+              const drawing = canvas.getContext("2d");
+              const { data } = drawing.getImageData(left * ratio, top * ratio, size, size);
+              const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+              const wanted = [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+              const same = (i) => wanted.every((part, n) => Math.abs(data[i + n] - part) < 12);
+              return data.some((_, i) => i % 4 === 3 && data[i] > 99 && same(i - 3));
+            }""",
+            [x, y, colour],
+        )
+    )
+
+
 def test_a_click_on_a_mark_of_the_course_opens_its_trial(visit: Visit, store: SqlStore) -> None:
+    """A mark stands over the number of its trial, as the table has it."""
     job, token = running_job(store)
     finish(store, job, token, 0, 5000)
     finish(store, job, token, 1, 4000)
     store.commit(job, token, finished=[failed(2, Outcome.TIMEOUT)])
     store.release(job, token, JobState.DONE)
     page = visit.page
-    for across, height, said in (
-        (0.5, None, "trial 1: 4,000 cycles"),
-        (1.0, 3, "trial 2: timeout"),
-    ):
+    page.add_init_script(NOTE_TEXTS)
+    for height, said in ((None, "trial 1: 4,000 cycles"), (3, "trial 2: timeout")):
         visit.go(f"/ui/jobs/{job}")
         over = page.locator("#course .u-over")
         box = over.bounding_box()
         assert box is not None
+        at = page.evaluate("number => window.drawn.get(number)", said[6])
         places = [height] if height else range(20, int(box["height"]), 10)
         for y in places:  # wherever 4,000 cycles are on the axis
-            x = min(box["width"] * across, box["width"] - 1)
-            over.hover(position={"x": x, "y": y})
+            over.hover(position={"x": min(at, box["width"] - 1), "y": y})
             if said in page.locator(".chart-tip").inner_text():
                 break
         expect(page.locator(".chart-tip")).to_contain_text(said)
+        assert _drawn(page, min(at, box["width"] - 1), y, "--bad" if height else "--dot")
         page.mouse.down()
         page.mouse.up()
         page.wait_for_url(f"**/ui/jobs/{job}/trials/{said[6]}")

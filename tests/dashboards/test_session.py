@@ -21,6 +21,7 @@ from service.app import create_app
 from service.auth.caller import Scope
 from service.auth.gate import Gate
 from service.settings import Settings
+from service.token_text import new_token_text
 from tests.dashboards.conftest import Browser
 from tests.dashboards.tokens import make_token
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
@@ -78,9 +79,16 @@ def test_the_cookie_is_secure_over_tls(app: FastAPI, store: SqlStore) -> None:
 
 
 def test_a_wrong_token_is_refused_with_the_form_again(browser: Browser) -> None:
-    answer = browser.form("/ui/login", "/ui/login", token="hvx_wrong")  # noqa: S106
-    assert answer.status_code == 401
-    assert "what was sent is not a token" in answer.text
+    for wrong, said in (
+        ("hvx_wrong", "what was sent is not a token"),
+        (new_token_text().text, "does not know the token"),
+        ("", "no token was entered"),
+    ):
+        answer = browser.form("/ui/login", "/ui/login", token=wrong)
+        assert answer.status_code == 401
+        assert said in answer.text
+        assert "hvxtune token create" in answer.text
+        assert "Authorization" not in answer.text, "people fill in a form and send no headers"
     assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
 
 

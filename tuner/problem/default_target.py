@@ -12,15 +12,20 @@ CHOSEN = "default-target"
 """The file in the cache that names what was set up (:mod:`tuner.machine.chosen_target`)."""
 
 
+def named_target() -> str | None:
+    """The name in ``HVXTUNE_TARGET``, which may be unknown; ``None`` without one."""
+    return os.environ.get(TARGET_VARIABLE) or None
+
+
 def default_target() -> str:
     """The name in ``HVXTUNE_TARGET``, else the target that ``hvxtune setup --target`` saw to last,
     else :data:`BASELINE_TARGET`.
 
     The name in the environment may be unknown: :func:`tuner.problem.target.find_target` says so.
     """
-    given = os.environ.get(TARGET_VARIABLE)
-    if given:
-        return given
+    named = named_target()
+    if named is not None:
+        return named
     try:
         chosen = (cache_dir() / CHOSEN).read_text().strip()
     except (OSError, UnicodeDecodeError):

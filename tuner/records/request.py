@@ -295,7 +295,7 @@ class SearchOptions:
     )
     baseline: str = option(
         "",
-        "The rival that results are told against, measured first: default, textbook, or a file "
+        "What results are compared with, measured first: default, textbook, or a file "
         "with a config or schedule (.json, .schedule.h, .py) or an object (.o).",
         SEARCH,
         see="search.md#what-a-job-must-beat",

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from service.cli.site import build
+from service.cli.site import CONFIG, build
 from service.cli.site.hooks import anchor, on_page_content, on_page_markdown
 from service.cli.site.reading import minutes, word_counts
 from tests.dashboards.chromium import chromium, lacking, patient
@@ -92,6 +92,33 @@ def test_the_header_switches_between_versions(site: Path) -> None:
         switch.get_by_role("link", name="0.0.10").click()
         expect(page.locator("body")).to_have_text("the site of 0.0.10")
         server.shutdown()
+
+
+SECTIONS = {
+    "Tutorials": "Learn",
+    "How-to guides": "Do",
+    "Reference": "Look up",
+    "Explanation": "Understand",
+}
+"""The sections of the site (https://diataxis.fr), as docs/index.md calls them."""
+
+
+def test_every_page_is_of_one_kind() -> None:
+    """The site and docs/index.md agree which; no page teaches, is looked up and explains alike."""
+    navigation = CONFIG.read_text().partition("\nnav:\n")[2]
+    found = re.findall(r"^  - ([^:]+):\n((?:      - .*\n)+)", navigation, re.MULTILINE)
+    assert [title for title, _ in found] == list(SECTIONS)
+    index = (ROOT / "docs" / "index.md").read_text()
+    listed = [
+        sorted(name for name in re.findall(r": ([\w-]+\.md)$", pages, re.MULTILINE))
+        for _, pages in found
+    ]
+    assert listed == [
+        sorted(re.findall(r"\]\(([\w-]+\.md)\)", text.partition("\n## ")[0]))
+        for text in (index.partition(f"\n## {title}\n")[2] for title in SECTIONS.values())
+    ]
+    pages = [name for names in listed for name in names]
+    assert sorted([*pages, "index.md"]) == sorted(p.name for p in (ROOT / "docs").glob("*.md"))
 
 
 def test_code_is_not_read_word_by_word(tmp_path: Path) -> None:

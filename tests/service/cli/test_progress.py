@@ -26,7 +26,7 @@ def bar_of(monkeypatch: pytest.MonkeyPatch, progress: JobProgress) -> str:
 def test_the_bar_keeps_its_room_whatever_there_is_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
     reached = "98 % of the expected optimum"
     drawn = bar_of(monkeypatch, JobProgress(31, 40, {"ok": 31}, 1234, 3.0, 5.0, reached))
-    assert "31/40 best 1,234 cycles, 31 ok" in drawn
+    assert "31/40 best 1,234 cycles, 0:05 to go" in drawn
     assert "\N{HORIZONTAL ELLIPSIS}" in drawn
     assert "promoted" not in drawn
 

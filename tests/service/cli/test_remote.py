@@ -13,7 +13,7 @@ import pytest
 from db import open_store
 from db.jobs.batches import plan_of
 from service.app import create_app
-from service.cli import measurement, networks_there, remote
+from service.cli import measurement, networks_there, remote, schedules
 from service.cli.statuses import Exit
 from service.client import Client, persistence
 from service.schemas.new_network import NewLayerBody
@@ -24,9 +24,11 @@ from tests.rig.planned_networks import PHONE
 from tests.service.cli.test_batches import stored
 from tests.service.gates import OpenGate
 from tests.service.live import live
+from tests.service.stored import unfit_conductor
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.identity import digest_of_bytes
+from tuner.problem.default_target import DEFAULT_TARGET, TARGET_VARIABLE
 from tuner.records.trial import JobRequest, JobState, Submission
 from tuner.tuning import run
 
@@ -214,6 +216,21 @@ def test_measure_takes_the_best_schedule_from_there(hvxtune, there, monkeypatch)
     monkeypatch.setenv("HVXTUNE_SERVER", "")
     given = hvxtune("measure", "scale_u8", "--config", "best", "--server", there, "--json").json
     assert given["config"] == tuned["best"]["config"]
+
+
+def test_the_target_is_the_services_unless_it_is_named_here(hvxtune, there, monkeypatch):
+    """Not the one that this machine happens to be set up for."""
+    monkeypatch.delenv(TARGET_VARIABLE)
+    monkeypatch.setattr(schedules, "DEFAULT_TARGET", "hexagon-v73")
+    answer = hvxtune(*TUNE, "--json")
+    assert f"for {DEFAULT_TARGET} submitted to {there}" in answer.err
+    assert answer.json["target"] == hvxtune("best", "scale_u8", "--json").json["target"]
+    assert f", {DEFAULT_TARGET}" in hvxtune("best", "scale_u8").out
+    monkeypatch.setenv(TARGET_VARIABLE, "hexagon-v68")
+    assert hvxtune(*TUNE, "--json").json["target"] == "hexagon-v68"
+    assert hvxtune("best", "scale_u8", "--json").json["target"] == "hexagon-v68"
+    named = hvxtune("best", "scale_u8", "--target", DEFAULT_TARGET, "--json")
+    assert named.json["target"] == DEFAULT_TARGET
 
 
 def test_best_there_under_another_contract_is_named(hvxtune, there):
@@ -418,26 +435,50 @@ def test_watch_needs_a_service(hvxtune):
     assert "no service is named" in hvxtune("watch", "job").error_line
 
 
-def test_watch_tells_why_a_job_waits(hvxtune, store, monkeypatch):
-    told = []
+@pytest.fixture
+def watched(hvxtune, store, monkeypatch):
+    """Watches a job that waits until ``told_enough`` of what is shown; all that was shown."""
 
-    @contextmanager
-    def noting(label):
-        yield told.append
+    def watch(every_s, told_enough):
+        told = []
 
-    monkeypatch.setattr(remote, "shown", noting)
-    monkeypatch.setattr(remote, "WAITS_EVERY_S", 10 * PATIENCE_S)  # it is told at once
-    job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
+        @contextmanager
+        def noting(label):
+            yield told.append
 
-    def cancel():
-        until(lambda: any(one.waits for one in told))
-        store.request(job.id, JobRequest.CANCEL)
+        monkeypatch.setattr(remote, "shown", noting)
+        monkeypatch.setattr(remote, "WAITS_EVERY_S", every_s)
+        job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
 
-    impatient = threading.Thread(target=cancel)
-    impatient.start()
-    with live(create_app(store, OpenGate(), Settings())) as url:
-        done = hvxtune("watch", job.id, "--server", url)
-    impatient.join()
-    assert done.status == 1
-    assert "cancelled" in done.err
+        def cancel():
+            try:
+                until(lambda: told_enough(told))
+            finally:  # or it would be watched for ever
+                store.request(job.id, JobRequest.CANCEL)
+
+        impatient = threading.Thread(target=cancel)
+        impatient.start()
+        with live(create_app(store, OpenGate(), Settings())) as url:
+            done = hvxtune("watch", job.id, "--server", url)
+        impatient.join()
+        assert done.status == 1
+        assert "cancelled" in done.err
+        return told
+
+    return watch
+
+
+def test_watch_tells_at_once_why_a_job_waits(watched):
+    told = watched(10 * PATIENCE_S, bool)
     assert told[0].waits.startswith("no conductor runs")
+
+
+def test_watch_tells_when_a_job_waits_for_something_else(watched, store):
+    def told_enough(told):
+        if told:
+            unfit_conductor(store)
+        return any("fit" in one.waits for one in told)
+
+    told = watched(0.02, told_enough)
+    assert told[0].waits.startswith("no conductor runs")
+    assert any("fit" in one.waits for one in told)

@@ -90,6 +90,16 @@ def test_lists_fit_the_terminal_and_cut_no_id(columns, hvxtune, lab, monkeypatch
         assert [name for name in ids if name not in words] == []
 
 
+@pytest.mark.parametrize("group", ["", "token", "farm", "network", "db", "package"])
+def test_lists_of_commands_fit_the_terminal_and_cut_no_sentence(group, hvxtune, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = hvxtune(*group.split(), "--help").out.splitlines()
+    assert max(map(len, lines)) <= 60
+    listed = lines[lines.index("Commands:") + 1 :]
+    assert len(listed) > 2
+    assert [line for line in listed if line.endswith("...")] == []
+
+
 def stop(_seconds: float) -> None:
     raise KeyboardInterrupt
 
@@ -98,9 +108,15 @@ def test_a_pipe_has_80_columns_and_a_row_begins_in_one_line(hvxtune, lab, monkey
     monkeypatch.delenv("COLUMNS")
     for command in (["doctor"], ["space", "gemm_u8"]):
         lines = lines_of(hvxtune, command, lab)
-        assert max(map(len, lines)) <= output.WIDTH_WITHOUT_TERMINAL
+        assert max(map(len, lines)) <= 80
     row = next(line for line in lines_of(hvxtune, ["jobs"], lab) if lab["JOB"] in line)
     assert "failed" in row, "such as `hvxtune jobs | grep failed`"
+
+
+def test_a_figure_never_stands_without_its_unit(hvxtune, lab, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = lines_of(hvxtune, ["show", "JOB"], lab)
+    assert any(line.startswith("best found   model cycles: 1,234,567") for line in lines)
 
 
 def test_a_folded_command_is_one_for_the_shell(hvxtune, lab, monkeypatch, capsys):

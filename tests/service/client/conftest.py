@@ -13,7 +13,7 @@ from tuner.conformance.patience import PATIENCE_S
 @pytest.fixture(autouse=True)
 def own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
-    for name in ("HVXTUNE_SERVER", "HVXTUNE_TOKEN"):
+    for name in ("HVXTUNE_SERVER", "HVXTUNE_TARGET", "HVXTUNE_TOKEN"):
         monkeypatch.delenv(name, raising=False)
 
 

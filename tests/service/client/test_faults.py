@@ -23,6 +23,7 @@ from tests.rig.scripted_server import JSON, Answer, problem
 from tests.service.client.replies import BUSY, JOBS, OBJECT, SCHEDULE, event, good, stream
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import StoreError, ToolchainError, UserError
+from tuner.problem.default_target import TARGET_VARIABLE
 
 
 @pytest.fixture
@@ -77,6 +78,20 @@ def test_a_job_submitted_again_and_again_is_one_job(server, client):
         "seed": 1,
         "budget": {"trials": 8, "seconds": None, "patience": None, "until_gain": None},
     }
+
+
+def test_a_target_is_sent_only_if_it_was_named(server, client, monkeypatch):
+    server.script = [JOBS]
+    for variable, option, sent in (
+        (None, {}, None),
+        ("hexagon-v68", {}, "hexagon-v68"),
+        ("hexagon-v68", {"target": "hexagon-v73"}, "hexagon-v73"),
+    ):
+        if variable is not None:
+            monkeypatch.setenv(TARGET_VARIABLE, variable)
+        client.submit("add_u8", **option)
+        client.submit_network("net", [], **option)
+        assert [json.loads(asked.body).get("target") for asked in server.asked[-2:]] == [sent] * 2
 
 
 def test_two_submissions_are_two(server, client):
