@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,7 +136,7 @@ class Cluster:
             with urllib.request.urlopen(request, timeout=5.0) as answer:  # noqa: S310
                 data = answer.read()
                 kind = answer.headers.get("Content-Type", "")
-        except (OSError, urllib.error.HTTPError):
+        except (OSError, http.client.HTTPException):  # the second: killed in mid-answer
             return None
         return json.loads(data) if kind.startswith("application/json") else data
 
