@@ -123,7 +123,7 @@
       { type: "scatter", mode: "markers", x: goals.map((p) => p[0]), y: goals.map((p) => p[1]), text: goals.map(text), hoverinfo: "text", marker: { size: 14, symbol: "circle-open", color: colour("--accent"), line: { width: 2 } } },
     ], layout({
       height: 320,
-      xaxis: axis({ title: { text: `bytes of ${of}` }, fixedrange: true, tickformat: ".2~s" }),
+      xaxis: axis({ title: { text: `bytes of ${of}` }, fixedrange: true, nticks: 6, tickformat: ".3~s" }),
       yaxis: axis({ title: { text: "cycles" }, type: "log", fixedrange: true, tickformat: ".2~s", ...rounds(dots.map((p) => p[1])) }),
     }), config);
   }
