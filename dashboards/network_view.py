@@ -116,6 +116,6 @@ class Drawings:
 
     @property
     def sources(self) -> str:
-        """Where the times of layers are from."""
+        """Where the times of layers are from, and of how many."""
         found = Counter(one.source for one in self.plan.layers) if self.plan else Counter[str]()
-        return ", ".join(f"{count} layers {source}" for source, count in found.most_common())
+        return ", ".join(f"{count} {source}" for source, count in found.most_common())

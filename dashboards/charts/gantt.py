@@ -10,7 +10,7 @@ from dashboards.charts.network_graph import COLOURS
 from tuner.records.batch import NetworkLayer
 from tuner.records.network_plan import Bar, NetworkPlan
 
-LEFT, RIGHT, TOP = 190.0, 20.0, 6.0
+LEFT, RIGHT, TOP = 200.0, 20.0, 6.0
 WIDTH = 1300.0
 ROW, BAR = 30.0, 20.0
 _LEAST = 1.0

@@ -93,7 +93,7 @@ def job(
         actions=actions_for(view),
         again=form_like(view.job),
         **_live(store, view, kept_of(request)),
-        **_trials(store, view, asked),
+        **_trials(store, view, asked, kept_of(request)),
     )
 
 
@@ -118,7 +118,7 @@ def live(
         actions=actions_for(view),
         again=form_like(view.job),
         **_live(store, view, kept_of(request)),
-        **_trials(store, view, asked),
+        **_trials(store, view, asked, kept_of(request)),
     )
 
 
@@ -132,7 +132,11 @@ def trials(
     """The table of trials by itself."""
     view = find_view(store, job_id)
     return render(
-        request, "job_trials.html", view=view, replaces=False, **_trials(store, view, asked)
+        request,
+        "job_trials.html",
+        view=view,
+        replaces=False,
+        **_trials(store, view, asked, kept_of(request)),
     )
 
 
@@ -200,7 +204,7 @@ def _lines(view: JobView) -> dict[str, Any]:
     return {"lines": lines, "empty": empty}
 
 
-def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any]:
+def _trials(store: SqlStore, view: JobView, asked: TrialsAsked, kept: Kept) -> dict[str, Any]:
     if asked.order not in ("cycles", "number"):
         raise HttpError(422, f"order '{asked.order}'", accepted="cycles, number")
     outcome = asked.outcome_or_all()
@@ -214,8 +218,7 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any
     )
     outcomes = view.overview.summary.outcomes
     total = view.finished if outcome is None else outcomes.get(outcome, 0)
-    chosen = key_trials_of(store, view.overview.summary).best
-    best = None if chosen is None else chosen.config
+    best = kept.get(("best", view.id, view.version), lambda: _best_config(store, view))
     return {
         "trials": [(trial, differences(trial.config, best)) for trial in found],
         "asked": asked,
@@ -224,6 +227,11 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked) -> dict[str, Any
         "page": PAGE,
         "parquet": parquet_offered(),
     }
+
+
+def _best_config(store: SqlStore, view: JobView) -> Config | None:
+    chosen = key_trials_of(store, view.overview.summary).best
+    return None if chosen is None else chosen.config
 
 
 def differences(config: Config, best: Config | None) -> dict[str, KnobValue | None]:

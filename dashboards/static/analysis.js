@@ -20,6 +20,18 @@
   }
   const axis = (more) => ({ gridcolor: colour("--line"), linecolor: colour("--line-strong"), zeroline: false, ...more });
 
+  // Round values of a logarithmic axis: Plotly's own leave out the end where most dots are.
+  function rounds(values) {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const found = [];
+    for (let power = 10 ** Math.floor(Math.log10(low)); power <= high; power *= 10) {
+      for (const step of high / low < 100 ? [1, 2, 5] : [1]) {
+        if (step * power >= low && step * power <= high) found.push(step * power);
+      }
+    }
+    return found.length > 1 ? { tickvals: found } : { nticks: 4 };
+  }
+
   // An exact share of the fastest, so that ties do not swallow the picture.
   function bands(points) {
     const tenth = Math.max(1, Math.round(points.length / 10));
@@ -97,7 +109,7 @@
       const room = Math.max(3, Math.floor((place.clientWidth / columns) * 0.8 / knob.choices.length / 7));
       const shown = knob.choices.map((choice) => (choice.length > room ? `${choice.slice(0, room - 1)}…` : choice));
       more[`xaxis${n}`] = axis({ tickvals: knob.choices.map((_, c) => c), ticktext: shown, range: [-0.5, knob.choices.length - 0.5], fixedrange: true, tickangle: 0, tickfont: { size: knob.choices.length > 4 ? 9 : 11 } });
-      more[`yaxis${n}`] = axis({ type: "log", fixedrange: true, nticks: 4, tickformat: ".2~s" });
+      more[`yaxis${n}`] = axis({ type: "log", fixedrange: true, ...rounds(data.dots.map((point) => point[0])), tickformat: ".2~s" });
       more.annotations.push({ text: knob.name, xref: `x${n} domain`, yref: `y${n} domain`, x: 0, y: 1.16, showarrow: false, xanchor: "left", font: { size: 12, color: colour("--ink") } });
     });
     Plotly.newPlot(place, traces, layout(more), config);
@@ -111,8 +123,8 @@
       { type: "scatter", mode: "markers", x: goals.map((p) => p[0]), y: goals.map((p) => p[1]), text: goals.map(text), hoverinfo: "text", marker: { size: 14, symbol: "circle-open", color: colour("--accent"), line: { width: 2 } } },
     ], layout({
       height: 320,
-      xaxis: axis({ title: { text: `bytes of ${of}` }, fixedrange: true, tickformat: ".2~s" }),
-      yaxis: axis({ title: { text: "cycles" }, type: "log", fixedrange: true, tickformat: ".2~s", nticks: 6 }),
+      xaxis: axis({ title: { text: `bytes of ${of}` }, fixedrange: true, nticks: 6, tickformat: ".3~s" }),
+      yaxis: axis({ title: { text: "cycles" }, type: "log", fixedrange: true, tickformat: ".2~s", ...rounds(dots.map((p) => p[1])) }),
     }), config);
   }
 
@@ -140,24 +152,53 @@
     }), config);
   }
 
-  function draw() {
+  // The charts that there are data for, and what draws them.
+  function charts() {
     const source = document.getElementById("plots");
-    if (!source) return; // still being worked out
+    if (!source) return []; // still being worked out
     data = JSON.parse(source.textContent);
-    if (data.lines.length) {
-      lines();
-      slices();
-      sizes("code-sizes", data.code, "code");
-      if (data.vtcm) sizes("vtcm-sizes", data.vtcm, "VTCM");
-      if (data.ddr) sizes("ddr-sizes", data.ddr, "DDR traffic");
-    } else {
+    if (!data.lines.length) {
       for (const id of ["lines", "slices", "code-sizes"]) document.getElementById(id).textContent = "No trial was measured.";
+      return [["lanes", lanes]];
     }
-    lanes();
+    return [
+      ["code-sizes", () => sizes("code-sizes", data.code, "code")],
+      ["vtcm-sizes", () => sizes("vtcm-sizes", data.vtcm, "VTCM")],
+      ["ddr-sizes", () => sizes("ddr-sizes", data.ddr, "DDR traffic")],
+      ["lanes", lanes],
+      ["lines", lines],
+      ["slices", slices],
+    ].filter(([id]) => document.getElementById(id));
+  }
+
+  // A chart a task: one takes long, and what is done meanwhile on the page is not to wait for all.
+  async function draw() {
+    for (const [, chart] of charts()) {
+      await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+      chart();
+    }
+  }
+
+  // In other colours once it is seen, or soon: a chart out of sight makes nobody wait.
+  const stale = new Map();
+  const sight = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      sight.unobserve(target);
+      setTimeout(stale.get(target));
+    }
+  }, { rootMargin: "100px" });
+  function redraw() {
+    for (const [id, chart] of charts()) {
+      const place = document.getElementById(id);
+      stale.set(place, chart);
+      sight.unobserve(place);
+      sight.observe(place);
+    }
   }
 
   draw();
   document.addEventListener("htmx:afterSwap", draw);
-  document.addEventListener("themechange", draw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  document.addEventListener("themechange", redraw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 })();

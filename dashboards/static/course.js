@@ -39,6 +39,7 @@
       failedAt: d.failed[axis],
     };
     tellShares(d);
+    tellMarks(d);
     return shown;
   }
 
@@ -56,6 +57,16 @@
     share(d.failed.trial.length, d.total_failed, "without a measurement");
     const place = document.getElementById("course-share");
     place.textContent = parts.length ? `shown: ${parts.join(", ")}` : "";
+  }
+
+  // The legend names what is drawn.
+  function tellMarks(d) {
+    const cutoff = d.failed.outcome.includes("cutoff");
+    const failed = d.failed.outcome.some((outcome) => outcome !== "cutoff");
+    const marks = { ...d.lines, failed: failed || null, cutoff: cutoff || null };
+    for (const each of place.parentElement.querySelectorAll("[data-mark]")) {
+      each.hidden = marks[each.dataset.mark] == null;
+    }
   }
 
   function bounds(d) {
@@ -161,12 +172,13 @@
 
   const tip = document.createElement("p");
   tip.className = "chart-tip small soft";
-  tip.textContent = "\u00a0";
+  const HINT = "Point at a mark to see its trial; click to open it.";
+  tip.textContent = HINT;
 
   function tell(plot) {
     const found = under(plot);
     plot.over.style.cursor = found ? "pointer" : "default";
-    tip.textContent = found ? words(found) : "\u00a0";
+    tip.textContent = found ? words(found) : HINT;
   }
 
   function words({ dot, failed }) {

@@ -31,6 +31,45 @@
     sessionStorage.setItem("chosen", event.target.id);
     form.requestSubmit();
   });
+
+  // A part of a page that can be asked for by itself is replaced alone, under the address of the
+  // whole page; what shows it leads there without scripts, or before htmx has come.
+  let shown = location.search;
+  async function show(part, query) {
+    await htmx.ajax("GET", part.dataset.part + query, { target: part, swap: "outerHTML" });
+    shown = query;
+    sessionStorage.removeItem("chosen");
+  }
+  document.addEventListener("submit", async (event) => {
+    const part = event.target.closest("[data-part]");
+    if (!part || !window.htmx) return;
+    event.preventDefault();
+    const query = `?${new URLSearchParams(new FormData(event.target))}`;
+    await show(part, query);
+    history.pushState(null, "", query);
+  });
+  document.addEventListener("click", async (event) => {
+    const link = event.target.closest("a[data-shows]");
+    if (!link || !window.htmx || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    const id = link.dataset.shows;
+    await show(document.getElementById(id), link.search);
+    history.pushState(null, "", link.search);
+    document.getElementById(id).scrollIntoView();
+  });
+  addEventListener("popstate", () => {
+    const part = document.querySelector("[data-part]");
+    if (part && location.search !== shown) show(part, location.search);
+  });
+  // What a page asks for again and again is asked for as it is shown by then.
+  const queried = () => document.querySelector("[data-query]")?.dataset.query;
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (event.target.id === "live" && queried()) event.detail.path += `&${queried()}`;
+  });
+  document.addEventListener("htmx:oobBeforeSwap", (event) => {
+    const late = event.detail.fragment.querySelector("[data-query]");
+    if (late && late.dataset.query !== queried()) event.detail.shouldSwap = false;
+  });
   document.addEventListener("DOMContentLoaded", () => {
     for (const button of document.querySelectorAll("form[data-auto] [data-fallback]")) {
       button.hidden = true;

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
-from sqlalchemy import ColumnElement, Select, String, case, cast, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, String, cast, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from db.access.audience import EVERYBODYS
 from db.jobs import waiting
 from db.jobs.annotations import annotations_of, has_pin, has_tag
 from db.jobs.claims import Owner, is_held, owner_of
-from db.jobs.trials import BASELINES, KNOWN_ORIGINS, SEARCHED
+from db.jobs.trials import BASELINES, UNSEARCHED
 from db.models import (
     AnnotationRow,
     BatchRow,
@@ -63,47 +65,90 @@ class JobSummary:
         return sum(self.outcomes.values())
 
 
-def summaries_of(session: Session, rows: Sequence[JobRow]) -> list[JobSummary]:
-    """The summaries of ``rows``, in their order, in a few more queries however many they are."""
-    counts: dict[str, dict[Outcome | None, int]] = {row.id: {} for row in rows}
-    best: dict[str, int | None] = {}
+class _Tally(NamedTuple):
+    """The trials of a job with one outcome, ``None`` for those in flight, and from one origin."""
+
+    outcome: Outcome | None
+    origin: str
+    trials: int
+    least_cycles: int | None
+    last_finished_at: float | None
+
+
+Tallies = Mapping[str, Sequence[_Tally]]
+
+_MOST_KEPT = 4096
+_kept: WeakKeyDictionary[Any, dict[tuple[str, int], Sequence[_Tally]]] = WeakKeyDictionary()
+"""By engine, of jobs that have ended, with their number of events: whatever begins one again, or
+adds a trial, is an event."""
+
+
+def _tallies(session: Session, rows: Sequence[JobRow]) -> Tallies:
+    """Of each of ``rows``, by the id of the job."""
+    kept = _kept.setdefault(session.get_bind(), {})
+    ended = [(row.id, row.event_count) for row in rows if row.state.ended]
+    known = {key[0]: kept[key] for key in ended if key in kept}
+    found = {**known, **_counted(session, [row.id for row in rows if row.id not in known])}
+    for key in ended:
+        kept[key] = found[key[0]]
+    while len(kept) > _MOST_KEPT:
+        kept.pop(next(iter(kept)), None)
+    return found
+
+
+def _counted(session: Session, job_ids: Sequence[str]) -> Tallies:
+    """One pass over the trials of these jobs."""
+    found: dict[str, list[_Tally]] = {job_id: [] for job_id in job_ids}
+    if not found:
+        return found
+    parts = (TrialRow.job_id, TrialRow.outcome, TrialRow.origin)
+    least, latest = func.min(MeasurementRow.cycles), func.max(TrialRow.finished_at)
     grouped = (
-        select(
-            TrialRow.job_id,
-            TrialRow.outcome,
-            func.count(),
-            func.min(case((SEARCHED, MeasurementRow.cycles))),
-        )
+        select(*parts, func.count(), least, latest)
         .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
-        .where(TrialRow.job_id.in_(counts))
-        .group_by(TrialRow.job_id, TrialRow.outcome)
+        .where(TrialRow.job_id.in_(found))
+        .group_by(*parts)
     )
-    for job_id, outcome, count, cycles in session.execute(grouped):
-        counts[job_id][outcome] = count
-        if outcome is Outcome.OK:
-            best[job_id] = cycles
+    for row in session.execute(grouped):
+        found[row[0]].append(_Tally._make(row[1:]))
+    return found
+
+
+def _least(tallies: Sequence[_Tally], origins: Container[str]) -> int | None:
+    """The least cycles of the trials from ``origins``."""
+    cycles = (each.least_cycles for each in tallies if each.origin in origins)
+    return min((value for value in cycles if value is not None), default=None)
+
+
+def summaries_of(
+    session: Session, rows: Sequence[JobRow], tallies: Tallies | None = None
+) -> list[JobSummary]:
+    """The summaries of ``rows``, in their order, in a few more queries however many they are."""
+    tallies = _tallies(session, rows) if tallies is None else tallies
     waits = waiting.reasons(session, rows)
-    annotations = annotations_of(session, counts)
+    annotations = annotations_of(session, tallies)
     return [
-        _summary(session, row, counts[row.id], best.get(row.id), waits[row.id], annotations[row.id])
-        for row in rows
+        _summary(session, row, tallies[row.id], waits[row.id], annotations[row.id]) for row in rows
     ]
 
 
 def _summary(
     session: Session,
     row: JobRow,
-    counts: Mapping[Outcome | None, int],
-    best_cycles: int | None,
+    tallies: Sequence[_Tally],
     waits: str,
     annotation: Annotation,
 ) -> JobSummary:
     held = is_held(session, row)
+    counts: Counter[Outcome | None] = Counter()
+    for each in tallies:
+        counts[each.outcome] += each.trials
+    searched = {each.origin for each in tallies}.difference(UNSEARCHED)
     return JobSummary(
         job=job_record(row),
         outcomes={outcome: counts[outcome] for outcome in Outcome if outcome in counts},
-        pending=counts.get(None, 0),
-        best_cycles=best_cycles,
+        pending=counts[None],
+        best_cycles=_least(tallies, searched),
         owner=owner_of(row) if held else None,
         interrupted=row.state is JobState.RUNNING and not held,
         waits=waits,
@@ -309,18 +354,9 @@ def job_overviews(store: SqlStore, job_ids: Sequence[str]) -> list[JobOverview]:
 
 
 def overviews_of(session: Session, rows: Sequence[JobRow]) -> list[JobOverview]:
-    """The overviews of ``rows``, in three more queries, or four if some promote, however many jobs
-    they are."""
-    among = TrialRow.job_id.in_([row.id for row in rows])
-    first = (
-        select(TrialRow.job_id, TrialRow.origin, func.min(MeasurementRow.cycles))
-        .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
-        .where(among, TrialRow.origin.in_(KNOWN_ORIGINS))
-        .group_by(TrialRow.job_id, TrialRow.origin)
-    )
-    cycles = {(job_id, origin): least for job_id, origin, least in session.execute(first)}
-    latest = select(TrialRow.job_id, func.max(TrialRow.finished_at)).where(among)
-    ended = {row[0]: row[1] for row in session.execute(latest.group_by(TrialRow.job_id))}
+    """The overviews of ``rows``, in as many queries as their summaries, or one more if some
+    promote, however many jobs they are."""
+    tallies = _tallies(session, rows)
     promotions: dict[str, tuple[int, int]] = {}
     if any(row.promote_to for row in rows):
         counts = select(PromotionRow.job_id, func.count(), func.count(PromotionRow.outcome))
@@ -330,13 +366,13 @@ def overviews_of(session: Session, rows: Sequence[JobRow]) -> list[JobOverview]:
     return [
         JobOverview(
             summary,
-            cycles.get((row.id, "default")),
-            cycles.get((row.id, "textbook")),
-            ended.get(row.id),
+            _least(tallies[row.id], ("default",)),
+            _least(tallies[row.id], ("textbook",)),
+            max(filter(None, (one.last_finished_at for one in tallies[row.id])), default=None),
             promotions.get(row.id, (0, 0)),
-            next((cycles[row.id, o] for o in BASELINES if (row.id, o) in cycles), None),
+            next(filter(None, (_least(tallies[row.id], (one,)) for one in BASELINES)), None),
         )
-        for row, summary in zip(rows, summaries_of(session, rows), strict=True)
+        for row, summary in zip(rows, summaries_of(session, rows, tallies), strict=True)
     ]
 
 

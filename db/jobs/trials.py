@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 BASELINES = ("baseline", "baseline:object", "baseline:schedule")
 KNOWN_ORIGINS = ("default", "textbook", *BASELINES)
 """Origins of the trials that others are compared with."""
-SEARCHED = TrialRow.origin.not_in(BASELINES[1:])
+UNSEARCHED = BASELINES[1:]
+SEARCHED = TrialRow.origin.not_in(UNSEARCHED)
 """Of trials of the space: baselines outside of it are compared with, and never the best."""
 _BATCH = 500
 """Trials read at once for an export: what it holds in memory."""

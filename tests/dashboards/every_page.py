@@ -119,16 +119,23 @@ def pages(own: Stored, shown: dict[str, str]) -> dict[str, str]:
     }
 
 
-def settle(visit: Visit, place: str) -> None:
-    """Opens a page and waits for what comes a moment after it."""
+def arrive(visit: Visit, place: str) -> None:
+    """Opens a page and waits for the parts that come a moment after it."""
     visit.go(place)
     page = visit.page
-    page.wait_for_load_state("networkidle")
     if "/trials/" in place or re.match("/ui/schedules/[^/?]+-", place):
         page.locator("table.listing, #error-title").first.wait_for()
     if "/ui/code" in place:
-        page.locator("table.slots").first.wait_for(state="attached")
-    page.wait_for_timeout(500)  # charts draw after the load
+        page.locator("table.slots, .empty").first.wait_for(state="attached")
+    if place.endswith("/analysis"):
+        page.locator("#figures section, .empty").first.wait_for()
+
+
+def settle(visit: Visit, place: str) -> None:
+    """As :func:`arrive`, and waits until it is drawn."""
+    arrive(visit, place)
+    visit.page.wait_for_load_state("networkidle")
+    visit.page.wait_for_timeout(500)  # charts draw after the load
 
 
 def take(browser: Browser, service: Served, places: dict[str, str], folder: Path) -> None:

@@ -13,10 +13,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from db import open_store
 from service.client import Client
 from tests.dashboards.chromium import Visit, chromium, lacking
-from tests.dashboards.every_page import failed_job, running_job
+from tests.dashboards.every_page import arrive, pages, stored
 from tests.rig.planned_networks import graph, stored_network, stored_plan
 from tests.service.served import Served, served
-from tests.service.stored import store_doubted
 
 NETWORKS = ("transformer_block", "mobilenet_v2")
 
@@ -38,11 +37,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def browser() -> Iterator[Browser]:
     with chromium() as opened:
         yield opened
-
-
-@pytest.fixture(params=["light", "dark"])
-def scheme(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture
@@ -266,25 +260,58 @@ def test_the_check_of_pages_finds_faults(visit: Visit, fault: str, said: str) ->
 
 
 @pytest.fixture(scope="module")
-def others(service: Served) -> Iterator[list[str]]:
-    """Jobs in states that take long to reach: running, failed, with a best that hangs on a cost."""
-    state = service.log.parent
-    with open_store(
-        f"sqlite:///{state / 'hvxtune.sqlite'}", artifacts=f"folder:{state / 'artifacts'}"
-    ) as store:
-        yield [make(store) for make in (running_job, failed_job, store_doubted)]
+def everything(
+    browser: Browser, service: Served, jobs: list[str], network: str
+) -> Iterator[dict[str, str]]:
+    """The address of every page by name, in the states that a job and a network reach."""
+    job = f"/ui/jobs/{jobs[0]}"
+    visit = Visit.begin(browser.new_page(), service.url)
+    visit.log_in(service.token)
+    visit.go("/ui/schedules?kernel=scale_u8")
+    stored_best = visit.page.locator("main tbody a.row-link").first.get_attribute("href")
+    visit.go(str(stored_best))
+    best = visit.page.url.removeprefix(service.url)
+    visit.page.close()
+    shown = {
+        "jobs": "/ui/jobs",
+        "submit": "/ui/submit?kernel=scale_u8",
+        "job": job,
+        "trial": best,
+        "analysis": f"{job}/analysis",
+        "schedules": "/ui/schedules",
+        "shapes": "/ui/schedules/shapes?kernel=scale_u8",
+        "compare": f"/ui/compare?own={jobs[0]}&other={jobs[1]}",
+        "farm": "/ui/farm",
+        "device": "/ui/farm/sim-1",
+    }
+    with stored(service.log.parent) as own:
+        found = pages(own, shown)
+        del found["routes"]  # Swagger UI's own
+        yield {
+            **found,
+            "jobs-failed": "/ui/jobs?state=failed",
+            "analysis-running": f"{own.running}/analysis",
+            "analysis-failed": f"{own.failed}/analysis",
+            "set": f"/ui/networks/{network}",
+            "compare-toolchains": "/ui/compare?kind=toolchains",
+            "code-none": "/ui/code",
+            "shapes-any": "/ui/schedules/shapes",
+        }
 
 
-@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1400, "light"),
+        pytest.param(1400, "dark", marks=pytest.mark.nightly),
+        pytest.param(1000, "light", marks=pytest.mark.nightly),
+        (1000, "dark"),
+        (400, "light"),
+        pytest.param(400, "dark", marks=pytest.mark.nightly),
+    ],
+)
 def test_no_page_has_faults(
-    browser: Browser,
-    service: Served,
-    jobs: list[str],
-    others: list[str],
-    network: str,
-    drawn: dict[str, str],
-    width: int,
-    scheme: str,
+    browser: Browser, service: Served, everything: dict[str, str], width: int, scheme: str
 ) -> None:
     context = browser.new_context(
         viewport={"width": width, "height": 900},
@@ -295,24 +322,15 @@ def test_no_page_has_faults(
     visit.check()
     visit.log_in(service.token)
     visit.expected = ("404 (Not Found)",)
-    places = ["", "/analysis", "/trials/0"]
-    pages = ["/ui/jobs", "/ui/submit", "/ui/schedules", "/ui/schedules/shapes?kernel=scale_u8"]
-    pages += ["/ui/compare?kind=toolchains", "/ui/farm", "/ui/farm/sim-1", "/ui/jobs?state=failed"]
-    pages += [f"/ui/networks/{one}" for one in (network, *drawn.values())]
-    pages += [*(f"/ui/jobs/{jobs[0]}{place}" for place in places)]
-    pages += [f"/ui/jobs/{one}" for one in others]
-    pages += [f"/ui/jobs/{others[0]}/analysis", f"/ui/jobs/{others[1]}/trials/0"]
-    pages += [f"/ui/compare?own={jobs[0]}&other={jobs[1]}", "/ui/compare"]
-    pages += ["/ui/submit?kernel=scale_u8&param_n=7&contract=extent", "/ui/nothing/here"]
-    pages += [f"/ui/code?own={jobs[0]}-0&other={jobs[1]}-0", "/ui/code", "/ui/schedules/shapes"]
-    for place in pages:
-        visit.go(place)
-        if place == f"/ui/jobs/{jobs[0]}/trials/0":
-            visit.page.locator("table.listing").first.wait_for()
-        if "other=" in place and "code" in place:
-            visit.page.locator("table.slots").first.wait_for(state="attached")
-        visit.check()
+    faults = []
+    for place in everything.values():
+        arrive(visit, place)
+        try:
+            visit.check()
+        except AssertionError as found:
+            faults.append(str(found))
     context.close()
+    assert not faults, "\n".join(faults)
 
 
 FOCUS = """() => {

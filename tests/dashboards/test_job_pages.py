@@ -447,7 +447,7 @@ def test_a_job_page_says_how_much_is_left_to_find(logged_in: LogIn, store: SqlSt
     store.commit(other.id, store.claim(other.id), remaining=RemainingGain(0.014, 0.05))
     page = words(browser.get(f"/ui/jobs/{other.id}").text)
     assert "of the expected optimum 98 %" in page
-    assert "at most 5.0\N{NO-BREAK SPACE}% fewer cycles" in page
+    assert "at most 5.0\N{NO-BREAK SPACE}% left to gain" in page
 
 
 def test_a_job_page_shows_promotions_beside_their_trials(logged_in: LogIn, store: SqlStore) -> None:

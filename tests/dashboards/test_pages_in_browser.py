@@ -79,7 +79,7 @@ def test_a_filtered_table_stays_filtered_and_in_its_place(visit: Visit, store: S
     job, token = running_job(store)
     store.commit(job, token, finished=[failed(0)])
     page = visit.page
-    page.set_viewport_size({"width": 400, "height": 800})
+    page.set_viewport_size({"width": 240, "height": 800})  # at 400 it fits
     visit.go(f"/ui/jobs/{job}?outcome=compile_error")
     region = page.get_by_role("group", name="Trials", exact=True)
     page.locator("#trial-0").focus()
@@ -248,6 +248,43 @@ def test_going_back_shows_the_filter_that_is_applied(visit: Visit, store: SqlSto
     page.go_back()
     expect(page.locator("#trials tbody tr")).to_have_count(4)
     expect(page.get_by_label("Outcome", exact=True)).to_have_value("")
+
+
+def test_a_filter_replaces_the_table_alone_and_stays_while_the_job_runs(
+    visit: Visit, store: SqlStore
+) -> None:
+    job, token = running_job(store)
+    finish(store, job, token, 0, 5000)
+    store.commit(job, token, finished=[failed(1)])
+    page = visit.page
+    visit.go(f"/ui/jobs/{job}")
+    page.evaluate("window.neverReloaded = true")
+    outcome = page.get_by_label("Outcome", exact=True)
+    outcome.focus()
+    outcome.select_option("compile_error")
+    page.wait_for_url("**outcome=compile_error*")
+    rows = page.locator("#trials tbody tr")
+    expect(rows).to_have_count(1)
+    expect(outcome).to_be_focused()
+    finish(store, job, token, 2, 4000)
+    expect(page.locator(".figures .lead")).to_contain_text("4,000")
+    expect(rows).to_have_count(1)
+    assert page.evaluate("window.neverReloaded")
+    visit.check()
+    page.reload()
+    expect(rows).to_have_count(1)
+
+
+def test_the_legend_names_what_is_drawn(visit: Visit, store: SqlStore) -> None:
+    job, token = running_job(store)
+    finish(store, job, token, 0, 5000)
+    visit.go(f"/ui/jobs/{job}")
+    legend = visit.page.locator("[data-mark]")
+    expect(legend.filter(has_text="failed")).to_be_hidden()
+    store.commit(job, token, finished=[failed(1, Outcome.CUTOFF)])
+    expect(legend.filter(has_text="cut off")).to_be_visible()
+    store.commit(job, token, finished=[failed(2)])
+    expect(legend.filter(has_text="failed")).to_be_visible()
 
 
 def test_a_wrong_address_keeps_the_navigation(visit: Visit) -> None:
