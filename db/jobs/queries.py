@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -79,8 +80,8 @@ Tallies = Mapping[str, Sequence[_Tally]]
 
 _MOST_KEPT = 4096
 _kept: WeakKeyDictionary[Any, dict[tuple[str, int], Sequence[_Tally]]] = WeakKeyDictionary()
-"""By engine, of jobs that have ended, with their number of events: whatever begins one again, or
-adds a trial, is an event."""
+"""By engine, of jobs that have ended, with their number of events: whatever adds a trial is one."""
+_one_keeps = threading.Lock()
 
 
 def _tallies(session: Session, rows: Sequence[JobRow]) -> Tallies:
@@ -89,10 +90,10 @@ def _tallies(session: Session, rows: Sequence[JobRow]) -> Tallies:
     ended = [(row.id, row.event_count) for row in rows if row.state.ended]
     known = {key[0]: kept[key] for key in ended if key in kept}
     found = {**known, **_counted(session, [row.id for row in rows if row.id not in known])}
-    for key in ended:
-        kept[key] = found[key[0]]
-    while len(kept) > _MOST_KEPT:
-        kept.pop(next(iter(kept)), None)
+    with _one_keeps:
+        kept.update({key: found[key[0]] for key in ended})
+        while len(kept) > _MOST_KEPT:
+            del kept[next(iter(kept))]
     return found
 
 

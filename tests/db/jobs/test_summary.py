@@ -47,6 +47,19 @@ def test_a_summary_counts_outcomes_and_names_the_best() -> None:
         assert store.summary(job.id).owner is None
 
 
+def test_a_job_is_counted_until_it_has_ended() -> None:
+    with closing(open_store()) as store:
+        job = store.create_job(spec(), SPACE, TOOLCHAIN)
+        token = store.claim(job.id)
+        store.commit(job.id, token, finished=[failed(0)])
+        assert store.summary(job.id).finished == 1
+        store.commit(job.id, token, finished=[ok(1, artifact(1), 700)], artifacts=[artifact(1)])
+        store.release(job.id, token, JobState.DONE)
+        for _ in range(2):
+            summary = store.summary(job.id)
+            assert (summary.finished, summary.best_cycles) == (2, 700)
+
+
 def test_summaries_are_newest_first_and_include_jobs_without_trials() -> None:
     with closing(open_store()) as store:
         jobs = [store.create_job(spec(seed=n), SPACE, TOOLCHAIN) for n in range(3)]
