@@ -98,7 +98,7 @@ def size(value: float | None) -> str:
     if value < _KIB:
         return f"{value:.0f}\N{NO-BREAK SPACE}B"
     unit, scaled = ("KiB", value / _KIB) if value < _KIB**2 else ("MiB", value / _KIB**2)
-    return f"{scaled:.4g}\N{NO-BREAK SPACE}{unit}"
+    return f"{scaled:,.1f}".removesuffix(".0") + f"\N{NO-BREAK SPACE}{unit}"
 
 
 def micros(value: float | None) -> str:

@@ -54,7 +54,7 @@ def network_graph(layers: Sequence[NetworkLayer], plan: NetworkPlan | None) -> N
     if len(layers) > 1 and not any(layer.reads for layer in layers):
         return None
     words = _words(layers, plan)
-    names = [unit.name for unit in plan.units] if plan else [HAS_KERNEL, ON_HOST]
+    names = [unit.name for unit in plan.units] if plan else [ON_HOST, HAS_KERNEL]
     groups = folded([layer.reads for layer in layers], words)
     if len(groups) > MOST_BOXES:
         return None

@@ -102,8 +102,8 @@ def test_colours_are_those_of_units_or_of_what_has_a_kernel() -> None:
     alone, planned = network_graph(LAYERS, None), network_graph(LAYERS, PLAN)
     assert alone is not None
     assert planned is not None
-    assert [name for _, name in alone.legend] == [HAS_KERNEL, ON_HOST]
-    assert [box.colour for box in alone.boxes] == [0, 0, 1]
+    assert alone.legend == ((0, ON_HOST), (1, HAS_KERNEL))
+    assert [box.colour for box in alone.boxes] == [1, 1, 0]
     assert planned.legend == ((0, "arm"), (1, "dsp"))
     assert [box.colour for box in planned.boxes] == [1, 1, 0]
     assert "b: conv, dsp" in planned.boxes[1].title
