@@ -91,6 +91,7 @@ def main() -> int:
     from starlette.testclient import TestClient
 
     from benchmarks.interactions import bench
+    from dashboards.templating import compile_templates
     from db import open_store
     from service.app import create_app
     from service.settings import Settings
@@ -106,7 +107,8 @@ def main() -> int:
         form = browser.get("/ui/login").text
         csrf = re.search(r'name="csrf_token" value="([^"]+)"', form)
         browser.post("/ui/login", data={"csrf_token": csrf.group(1), "token": "x"})
-        settle_memory()  # as `hvxtune serve` does
+        settle_memory()  # as `hvxtune serve` does, and the next when it listens
+        compile_templates()
         print(f"a job of {TRIALS:,} trials{'':16}  first    median  processor    page  first visit")
         over = False
         for page in PAGES:

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dashboards.explaining import Explanations
 from dashboards.kept import Kept
 from dashboards.session import LOGIN, LoginNeeded, SignedCookies, viewer_of
-from dashboards.templating import render
+from dashboards.templating import compile_templates, render
 from service.problem_details import HttpError, for_strangers, status_of
 from service.sub_path import published
 from tuner.errors import HvxtuneError, InternalError
@@ -80,6 +80,7 @@ def add_pages(service: FastAPI) -> None:
     # Around all of it, so that the answer to an unexpected fault has them too.
     service.mount(ROOT, SecurityHeaders(pages), name="pages")
     service.state.self_guarded = (*service.state.self_guarded, f"{ROOT}/")
+    service.state.preparations = (*service.state.preparations, compile_templates)
 
     add_api_docs(service, f"{ROOT}/static", SECURITY_HEADERS)
 

@@ -33,6 +33,12 @@ def render(request: Request, template: str, *, status: int = 200, **values: Any)
     return HTMLResponse(environment().get_template(template).render(context), status)
 
 
+def compile_templates() -> None:
+    """Compiles them all, for which the first page of each kind would otherwise wait."""
+    for name in environment().list_templates():
+        environment().get_template(name)
+
+
 @cache
 def environment() -> Environment:
     """The templates of this folder."""

@@ -49,6 +49,7 @@ def create_app(
     app.state.settings = settings
     app.state.stopping = threading.Event()
     app.state.self_guarded = ()
+    app.state.preparations = ()  # calls that spare the first visitors some time
     app.state.conductors_alive = lambda: 0
     app.state.answers = Answers(store)
     app.state.readiness = Readiness(store)

@@ -87,11 +87,9 @@ def _serve(
     app = create_app(store, Gate(store), settings, _lookers(settings))
     conductors = _conductors(settings, conductor)
     app.state.conductors_alive = lambda: conductors.alive
-    server = _Server(
-        configured(app, settings, access_log=access_log),
-        conductors=conductors,
-        stopping=app.state.stopping,
-        when_listening=lambda: announce(
+
+    def when_listening() -> None:
+        announce(
             {
                 "url": settings.url,
                 "database": store.place.name,
@@ -99,7 +97,15 @@ def _serve(
                 "conductors": settings.conductors,
                 **about,
             }
-        ),
+        )
+        for prepare in app.state.preparations:
+            threading.Thread(target=prepare).start()
+
+    server = _Server(
+        configured(app, settings, access_log=access_log),
+        conductors=conductors,
+        stopping=app.state.stopping,
+        when_listening=when_listening,
     )
     app.state.answers.reads.warm()
     settle_memory()

@@ -1,0 +1,32 @@
+"""Sizes as pages write them, and when templates are compiled."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI
+
+from dashboards.templating import ABSENT, environment, size
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ABSENT),
+        (430, "430 B"),
+        (2556, "2.5 KiB"),
+        (32 << 10, "32 KiB"),
+        (1023 << 10, "1,023 KiB"),
+        (5 << 19, "2.5 MiB"),
+    ],
+)
+def test_sizes_have_one_decimal_at_most(value: float | None, text: str) -> None:
+    assert size(value).replace("\N{NO-BREAK SPACE}", " ") == text
+
+
+def test_templates_are_compiled_before_the_first_visit(app: FastAPI) -> None:
+    environment.cache_clear()
+    for prepare in app.state.preparations:
+        prepare()
+    found = environment()
+    assert found.cache is not None
+    assert len(found.cache) == len(found.list_templates()) > 30
