@@ -171,7 +171,7 @@
     ].filter(([id]) => document.getElementById(id));
   }
 
-  // A chart a task: one takes long, and what is done meanwhile on the page is not to wait for all.
+  // A chart a task: one takes long, and what is done on the page meanwhile must not wait for all.
   async function draw() {
     for (const [, chart] of charts()) {
       await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));

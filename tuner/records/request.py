@@ -295,7 +295,7 @@ class SearchOptions:
     )
     baseline: str = option(
         "",
-        "What results are compared with, measured first: default, textbook, or a file "
+        "The schedule that results are compared with, measured first: default, textbook, or a file "
         "with a config or schedule (.json, .schedule.h, .py) or an object (.o).",
         SEARCH,
         see="search.md#what-a-job-must-beat",

@@ -144,7 +144,7 @@ def run_worker(
 async def _leave(worker: Worker) -> None:
     """Takes no more candidates, finishes those in flight, hands their answers over, and closes.
 
-    Dask's own ``close_gracefully`` gives candidates in flight to others at once, and waits for ever
+    Dask's own ``close_gracefully`` gives candidates in flight to others at once, and waits forever
     if the others cannot fetch an answer.
     """
     from distributed.core import Status
