@@ -128,9 +128,11 @@ def test_a_worker_that_is_told_to_leave_finishes_first(
     with started_cluster(tmp_path, "first", "second") as cluster:
         monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
         leaving = cluster.processes["first"]
+        told: list[int] = []
 
         def look(progress: tuner.Progress) -> None:
-            if progress.finished == 2:
+            if progress.finished >= 2 and not told:  # two may end at once
+                told.append(progress.finished)
                 leaving.send_signal(signal.SIGTERM)
 
         done = tuner.tune("add_u8", SMALL, contract="static", trials=10, on_progress=look)
