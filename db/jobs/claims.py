@@ -57,8 +57,8 @@ class Owner:
 
     @property
     def is_this_process(self) -> bool:
-        """Whether it is the process that asks."""
-        return (self.host, self.pid) == (this_host(), os.getpid()) and self.is_alive is True
+        """Whether it is the process that asks, or was an earlier one with its number."""
+        return (self.host, self.pid) == (this_host(), os.getpid())
 
     @property
     def is_alive(self) -> bool | None:
@@ -144,7 +144,7 @@ def is_held(session: Session, row: JobRow) -> bool:
     owner = owner_of(row)
     if owner is None:
         return False
-    if (owner.host, owner.pid) == (this_host(), os.getpid()):
+    if owner.is_this_process:
         return (row.id, row.fencing_token) in _held_here
     alive = _lives(session, owner)
     if alive is None:
