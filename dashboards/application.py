@@ -82,7 +82,7 @@ def add_pages(service: FastAPI) -> None:
     service.state.self_guarded = (*service.state.self_guarded, f"{ROOT}/")
     service.state.preparations = (*service.state.preparations, compile_templates)
 
-    add_api_docs(service, f"{ROOT}/static", SECURITY_HEADERS)
+    add_api_docs(service, ROOT, SECURITY_HEADERS)
 
     # People type the address that `hvxtune serve` prints.
     @service.get("/", include_in_schema=False)
@@ -181,9 +181,9 @@ async def _error_page(request: Request, error: HvxtuneError) -> Response:
 PLACE = "/docs"
 
 
-def add_api_docs(service: FastAPI, static: str, headers: dict[str, str]) -> None:
-    """Adds the page to ``service``. ``static`` is where the static files lie, ``headers`` what
-    every page carries."""
+def add_api_docs(service: FastAPI, pages: str, headers: dict[str, str]) -> None:
+    """Adds the page to ``service``. ``pages`` is where the others lie, ``headers`` what every page
+    carries."""
 
     @service.get(PLACE, include_in_schema=False)
     def api_docs(request: Request) -> Response:
@@ -191,7 +191,7 @@ def add_api_docs(service: FastAPI, static: str, headers: dict[str, str]) -> None
         page = render(
             request,
             "api_docs.html",
-            static=root + static,
+            root=root + pages,
             description=f"{root}{service.openapi_url}",
         )
         page.headers.update({**headers, "Cache-Control": "no-cache"})

@@ -129,6 +129,8 @@ def arrive(visit: Visit, place: str) -> None:
         page.locator("table.slots, .empty").first.wait_for(state="attached")
     if place.endswith("/analysis"):
         page.locator("#figures section, .empty").first.wait_for()
+    if place == "/docs":
+        page.locator(".opblock").first.wait_for()
 
 
 def settle(visit: Visit, place: str) -> None:

@@ -285,10 +285,8 @@ def everything(
         "device": "/ui/farm/sim-1",
     }
     with stored(service.log.parent) as own:
-        found = pages(own, shown)
-        del found["routes"]  # Swagger UI's own
         yield {
-            **found,
+            **pages(own, shown),
             "jobs-failed": "/ui/jobs?state=failed",
             "analysis-running": f"{own.running}/analysis",
             "analysis-failed": f"{own.failed}/analysis",
