@@ -229,6 +229,8 @@ class Lab:
         _ip("link", "set", f"to-{name}", "master", BRIDGE, "up")
         host.run(["ip", "address", "add", f"{host.address}/24", "dev", "eth0"])
         host.run(["ip", "link", "set", "eth0", "up"])
+        for other in self.hosts.values():  # its copies of their disks; they never see its own
+            host.run(["umount", str(other.folder)])
         self.hosts[name] = host
         return host
 
