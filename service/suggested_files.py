@@ -41,4 +41,4 @@ def way_to(kind: str) -> str:
     """The next step where a schedule lacks the file ``kind``, or nothing."""
     if kind != "schedule":
         return ""
-    return "tune with --generator halide: code in C or intrinsics comes without Halide's schedule"
+    return "tune with the generator halide: code in C or intrinsics comes without Halide's schedule"

@@ -184,7 +184,7 @@ def _entry_of(content: bytes, symbol: str = "") -> str:
         raise UserError(
             f"the baseline's object has {'no ' + symbol if symbol else f'{len(others)} functions'}",
             accepted=", ".join(others) or "an object with a function",
-            next_step="name one behind the file, as in --baseline blur.o:blur",
+            next_step="name one behind the file, as in blur.o:blur",
         )
     return wanted[0]
 
@@ -203,6 +203,6 @@ def _kept(digest: str) -> bytes:
         raise UserError(
             f"the baseline's object {digest[:12]} is not kept on this machine",
             accepted="object: and the SHA-256 of one that is",
-            next_step="name its file, as in --baseline blur.o, on the machine that runs the job",
+            next_step="name its file, as in blur.o, on the machine that runs the job",
         )
     return content

@@ -44,10 +44,10 @@ class Registry(Generic[T]):
 
     ``kind`` is the word for one in messages (``sampler``), ``group`` its group of entry points, and
     ``built_in`` maps names to ``module:attribute``. ``base`` is the abstract class that every entry
-    inherits. ``option`` (of the command line) and ``choose_with`` say how to choose another, in the
-    message on an unknown name. ``variable`` is an environment variable that adds classes that are
-    not installed, as comma-separated ``name=module:attribute`` pairs; they come before others of
-    their name. Safe for several threads.
+    inherits. ``choose_with`` says how to choose another, in the message on an unknown name.
+    ``variable`` is an environment variable that adds classes that are not installed, as
+    comma-separated ``name=module:attribute`` pairs; they come before others of their name. Safe for
+    several threads.
     """
 
     def __init__(
@@ -57,7 +57,6 @@ class Registry(Generic[T]):
         built_in: Mapping[str, str],
         base: type[T],
         *,
-        option: str = "",
         choose_with: str = "",
         variable: str = "",
     ) -> None:
@@ -65,8 +64,7 @@ class Registry(Generic[T]):
         self.group = group
         self._built_in = dict(built_in)
         self._base = base
-        self._option = option
-        self._choose_with = choose_with or (f"choose with {option}" if option else "")
+        self._choose_with = choose_with
         self._variable = variable
         self._found: dict[str, type[T]] = {}
         self._opened: dict[str, Any] = {}
@@ -120,8 +118,7 @@ class Registry(Generic[T]):
             return
         names = self.names()
         near = difflib.get_close_matches(name, names, n=1)
-        meant = " ".join(filter(None, (self._option, *near)))
-        hint = f"did you mean {meant}?" if near else ""
+        hint = f"did you mean {near[0]}?" if near else ""
         raise UserError(
             f"unknown {self.kind} '{name}'",
             accepted=", ".join(names),

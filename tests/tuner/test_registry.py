@@ -40,7 +40,7 @@ def registry() -> Registry[Sampler]:
         GROUP,
         {"random": "tuner.search.samplers.optuna_samplers:Random"},
         Sampler,
-        option="--sampler",
+        choose_with="leave it out",
     )
 
 

@@ -34,7 +34,7 @@ REGISTRY: Registry[CodeGenerator] = Registry(
         "package": "tuner.codegen.packaged:PackageGenerator",
     },
     CodeGenerator,
-    option="--generator",
+    choose_with="choose one of these, or leave the generator out",
 )
 """All code generators."""
 
@@ -61,7 +61,7 @@ def generator_for(kernel: Kernel, asked: str | None = None) -> str:
         raise UserError(
             f"generator '{asked}' for {kernel.name}",
             accepted=kernel.generator,
-            next_step="leave --generator out: this kernel brings its own way to an object",
+            next_step="leave the generator out: this kernel brings its own way to an object",
         )
     return kernel.generator
 

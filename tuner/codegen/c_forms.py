@@ -40,7 +40,7 @@ class CGenerator(WrittenGenerator):
             raise UserError(
                 f"{kernel.name} has no C form, which the generator '{cls.name}' needs",
                 accepted=", ".join(_all_forms()),
-                next_step="choose another one with --generator, such as halide",
+                next_step="choose another generator, such as halide",
             )
         return Space(kernel.name, _knobs(tuple(forms)))
 

@@ -97,5 +97,5 @@ def _packaged(kernel: Kernel) -> PackagedKernel:
     raise UserError(
         f"{kernel.name} is not a package, which the generator '{PackageGenerator.name}' needs",
         accepted="./DIR with a kernel.toml, or package:NAME",
-        next_step="leave --generator out",
+        next_step="leave the generator out",
     )

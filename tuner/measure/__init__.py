@@ -28,7 +28,7 @@ _REGISTRY: Registry[Measurer] = Registry(
         FARM: "tuner.measure.farm.measurer:FarmMeasurer",
     },
     Measurer,
-    option="--measurer",
+    choose_with="choose one of these, or leave the measurer out",
 )
 
 
@@ -54,7 +54,7 @@ def open_measurer(
         raise UserError(
             f"on '{access.on}' with the measurer '{name}', which has no devices to choose from",
             accepted=f"the measurer '{FARM}'",
-            next_step=f"add --measurer {FARM}, or leave --on out",
+            next_step=f"choose the measurer {FARM}, or leave `on` out",
         )
     return found(cache=cache)
 

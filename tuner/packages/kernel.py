@@ -167,7 +167,7 @@ class PackageKernel(PackagedKernel):
             raise UserError(
                 f"contract '{contract}' for {self.package.manifest.name}",
                 accepted=", ".join(kept),
-                next_step=f"use --contract {kept[-1]}, or add it to contracts in kernel.toml if "
+                next_step=f"use contract {kept[-1]}, or add it to contracts in kernel.toml if "
                 "the code is right under it",
             )
         return super().problem(params, contract, target)

@@ -166,7 +166,7 @@ def require_kept(label: str, buffers: Iterable[BufferSpec], target: Target) -> N
             f"{label} does not keep contract 'extent': the innermost extent "
             f"of buffer {spec.name} is {spec.shape[-1]}",
             accepted=f"multiples of {lanes} elements",
-            next_step="change the shape, or use --contract stride or static",
+            next_step="change the shape, or use contract stride or static",
         )
 
 

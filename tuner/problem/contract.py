@@ -52,5 +52,5 @@ def find_contract(name: str) -> Contract:
         raise UserError(
             f"unknown contract '{name}'",
             accepted=", ".join(Contract),
-            next_step="choose one with --contract",
+            next_step="choose one of these",
         ) from None

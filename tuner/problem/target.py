@@ -198,5 +198,5 @@ def find_target(name: str) -> Target:
         raise UserError(
             f"unknown target '{name}'",
             accepted=", ".join(TARGETS),
-            next_step=f"did you mean --target {near[0]}?" if near else "choose one with --target",
+            next_step=f"did you mean {near[0]}?" if near else "choose one of these",
         ) from None

@@ -88,5 +88,5 @@ def _refused(place: str, statement: str) -> UserError:
         f"{place}: '{statement[:80]}' is not understood",
         accepted="a .schedule.h of Halide: Func F = pipeline.get_func(N), Var and RVar, and calls "
         "of scheduling methods with these, numbers and strategies",
-        next_step="give the object that the schedule makes as the baseline: --baseline FILE.o",
+        next_step="give the object (FILE.o) that the schedule makes as the baseline",
     )

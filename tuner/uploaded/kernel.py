@@ -210,7 +210,7 @@ class PipelineKernel(Kernel):
                     f"contract '{contract}' for {self.name}: its stage {stage.name} reduces "
                     "several values at once",
                     accepted="static",
-                    next_step="use --contract static, or continue the input's edges",
+                    next_step="use contract static, or continue the input's edges",
                 )
         return found
 

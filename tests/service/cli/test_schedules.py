@@ -94,7 +94,7 @@ def test_measure_stores_nothing(hvxtune, bench):
 
 
 def test_a_schedule_file_that_is_not_there_is_found_with_halide(tmp_path):
-    with pytest.raises(UserError, match=r"no schedule.*accepted: object.*--generator halide"):
+    with pytest.raises(UserError, match=r"no schedule.*accepted: object.*generator halide"):
         write_file(tmp_path / "x.h", {"object": b""}, "schedule")
     assert not list(tmp_path.iterdir())
 

@@ -45,7 +45,7 @@ def test_a_job_searches_the_portfolio_unless_told_otherwise() -> None:
 def test_a_kernel_with_its_own_generator_has_it_unless_another_is_asked_for() -> None:
     assert generator_for(Packaged()) == generator_for(Packaged(), "package") == "package"
     for other in ("halide", DEFAULT_GENERATOR):
-        with pytest.raises(UserError, match=rf"generator '{other}'.*leave --generator out"):
+        with pytest.raises(UserError, match=rf"generator '{other}'.*leave the generator out"):
             generator_for(Packaged(), other)
 
 

@@ -64,7 +64,7 @@ class HvxGenerator(WrittenGenerator):
             raise UserError(
                 f"the generator '{cls.name}' makes no code of {kernel.name}: {reason}",
                 accepted="functions of u8 images and the pixels around one, see docs/generators.md",
-                next_step="choose another one with --generator, such as halide",
+                next_step="choose another generator, such as halide",
             )
         params = problem.workload.params
         vectors = kernel.buffers(params)[-1].shape[-1] // problem.target.lanes(1)

@@ -45,7 +45,7 @@ class IntrinsicsGenerator(WrittenGenerator):
             raise UserError(
                 f"the generator '{cls.name}' makes no code of {kernel.name}: {reason}",
                 accepted=", ".join(sorted(_FORMS)),
-                next_step="choose another one with --generator, such as halide",
+                next_step="choose another generator, such as halide",
             )
         knobs = (*form.knobs, *CLANG_KNOBS)
         return Space(kernel.name, knobs, form.constraints, form.constants(problem))

@@ -57,7 +57,7 @@ class DspDevice(Device):
         raise UserError(
             f"{self.kind} {self.name} ({runs}) cannot run code for {target.name}",
             accepted=targets_of(self._arch, self.soc),
-            next_step="name another device with --on, or choose another --target",
+            next_step="choose another device, or another target",
         )
 
     def harness_fingerprint(self) -> Mapping[str, str]:

@@ -87,7 +87,7 @@ class FarmMeasurer(Measurer):
             + "; ".join(f"{fidelity}: {', '.join(names)}" for fidelity, names in found.items())
             + "), whose numbers are never compared",
             accepted="a tag that devices of one fidelity have, such as their kind",
-            next_step=f"choose with --on {next(iter(self._members)).kind.kind}",
+            next_step=f"choose on={next(iter(self._members)).kind.kind}",
         )
 
     def require(self, target: Target) -> None:

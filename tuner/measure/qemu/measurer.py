@@ -100,7 +100,7 @@ class QemuMeasurer(Measurer):
         raise UserError(
             f"the embedded simulator (QEMU {release}) cannot run {target.arch} code",
             accepted=", ".join(t.name for t in TARGETS.values() if simulator.runs(t.arch)),
-            next_step=f"{instead}, or choose another --target",
+            next_step=f"{instead}, or choose another target",
         )
 
     def measure(

@@ -85,5 +85,5 @@ def _unit_of(topology: Topology, target: Target) -> Unit:
     raise UserError(
         f"no unit of the topology has the target {target.name}",
         accepted=", ".join(unit.target for unit in topology.units if unit.target),
-        next_step="choose another --target",
+        next_step="choose another target",
     )

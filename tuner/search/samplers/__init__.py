@@ -30,7 +30,7 @@ _REGISTRY: Registry[Sampler] = Registry(
         "brute": "tuner.search.samplers.brute_force:BruteForce",
     },
     Sampler,
-    option="--sampler",
+    choose_with="choose one of these, or leave the sampler out",
 )
 
 
@@ -69,7 +69,7 @@ def sampler_for(name: str | None, objectives: Sequence[str]) -> str:
         raise UserError(
             f"sampler={name} searches for one objective, not for {', '.join(objectives)}",
             accepted=", ".join(able),
-            next_step="choose one of these with --sampler, or leave it out",
+            next_step="choose one of these, or leave the sampler out",
         )
     require_sampler(name)
     return name

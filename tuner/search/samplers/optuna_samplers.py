@@ -88,8 +88,8 @@ class CmaEs(Sampler):
                 f"the sampler cmaes does not fit {space.kernel}: "
                 f"of its knobs {ordered} are ordered and in every config",
                 accepted=f"a space with at least {_LEAST_KNOBS} such knobs",
-                next_step="choose another with --sampler, or a single generator with --generator, "
-                "such as halide: those of a portfolio have few knobs in common",
+                next_step="choose another sampler, or a single generator such as halide: "
+                "those of a portfolio have few knobs in common",
             )
 
     def make(self, space: Space, seed: int) -> BaseSampler:
