@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from tuner.kernels import find_kernel
+from tuner.records.candidate import cycles_unit
 
 if TYPE_CHECKING:
     from tuner.job_result import TuneResult
@@ -53,7 +54,7 @@ def progress_html(job: Job, progress: Progress) -> str:
         f"{progress.finished:,}"
         + (f" of {progress.total:,}" if progress.total else "")
         + " trials",
-        f"best {best.cycles:,} {cycles_text(best.fidelity)}" if best else "nothing valid yet",
+        f"best {best.cycles:,} {cycles_unit(best.fidelity)}" if best else "nothing valid yet",
         _outcomes(progress.outcomes),
     ]
     if progress.eta_s is not None:
@@ -80,7 +81,7 @@ def result_html(result: TuneResult) -> str:
     best = None if result.best is None else result.best.measurement
     heads = (
         "",
-        cycles_text(best.fidelity) if best else "cycles",
+        cycles_unit(best.fidelity) if best else "cycles",
         "packets",
         "HVX peak",
         "speed-up",
@@ -120,8 +121,3 @@ def _row(name: str, trial: Trial, peak_cycles: float, told: int | None) -> str:
 def _outcomes(outcomes: Mapping[str, int]) -> str:
     ranked = sorted(outcomes.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{count:,} {outcome}" for outcome, count in ranked)
-
-
-def cycles_text(fidelity: str) -> str:
-    """The name of cycles of this fidelity."""
-    return "model cycles" if fidelity == "model" else "cycles"

@@ -34,8 +34,9 @@ from service.parquet import parquet_offered
 from service.problem_details import HttpError, not_found
 from service.routers.job_trials import all_trials
 from service.sub_path import published
+from tuner.records.candidate import cycles_unit
 from tuner.records.outcome import Outcome
-from tuner.records.trial import JobRequest
+from tuner.records.trial import JobRequest, Trial
 from tuner.space import Config
 from tuner.space.config import KnobValue
 
@@ -218,9 +219,12 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked, kept: Kept) -> d
     )
     outcomes = view.overview.summary.outcomes
     total = view.finished if outcome is None else outcomes.get(outcome, 0)
-    best = kept.get(("best", view.id, view.version), lambda: _best_config(store, view))
+    best = kept.get(
+        ("best", view.id, view.version), lambda: key_trials_of(store, view.overview.summary).best
+    )
     return {
-        "trials": [(trial, differences(trial.config, best)) for trial in found],
+        "trials": [(trial, differences(trial.config, best.config if best else None)) for trial in found],
+        "unit": _unit(best),
         "asked": asked,
         "trials_query": urlencode(asked.model_dump(include=set(TrialsAsked.model_fields))),
         "trials_total": total,
@@ -229,9 +233,8 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked, kept: Kept) -> d
     }
 
 
-def _best_config(store: SqlStore, view: JobView) -> Config | None:
-    chosen = key_trials_of(store, view.overview.summary).best
-    return None if chosen is None else chosen.config
+def _unit(best: Trial | None) -> str:
+    return cycles_unit(best.measurement.fidelity) if best and best.measurement else "cycles"
 
 
 def differences(config: Config, best: Config | None) -> dict[str, KnobValue | None]:

@@ -27,7 +27,7 @@ from tuner.errors import HvxtuneError, UserError
 from tuner.measure.explanation import GROUP_TITLES, GROUPS, ExplainedPacket, Explanation, Region
 from tuner.measure.statistics import Summary, summarize
 from tuner.one_config import explain
-from tuner.records.candidate import Artifact
+from tuner.records.candidate import Artifact, cycles_unit
 from tuner.records.trial import Trial
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
@@ -81,6 +81,7 @@ def trial(
         marked=marked,
         knobs=knob_rows(found, marked),
         plot=plot,
+        unit=cycles_unit(found.measurement.fidelity) if found.measurement else "",
         plot_size=(WIDTH, HEIGHT),
         breakdown=pieces_of(breakdown, least=0.0),
         noise=noise_of(found),

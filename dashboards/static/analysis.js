@@ -78,7 +78,7 @@
     );
     Plotly.newPlot(place, traces, layout({
       height: narrow ? 360 : 380,
-      margin: { l: narrow ? 40 : 16, r: narrow ? 24 : 70, t: 10, b: narrow ? 90 : 40 },
+      margin: { l: 40, r: narrow ? 24 : 70, t: 10, b: narrow ? 90 : 40 },
       annotations: narrow ? [] : annotations,
       xaxis: axis({ tickvals: knobs.map((_, i) => i), ticktext: knobs.map((k) => k.name), range: [-0.1, knobs.length - 1 + 0.1], fixedrange: true, tickangle: narrow ? -60 : 0, ticklabeloverflow: "allow" }),
       yaxis: axis({ visible: false, range: [-0.06, 1.06], fixedrange: true }),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from service.cli.output import print_command, print_line, print_sentence, print_table
 from service.json_forms import job_json, measurement_json, peak_cycles, trial_json
 from service.suggested_files import suggested
+from tuner.records.candidate import cycles_unit
 from tuner.records.trial import NOT_REACHED, UNREACHED, JobState
 
 if TYPE_CHECKING:
@@ -185,7 +186,8 @@ def print_config(config: Mapping[str, object]) -> None:
 def unit_of(trials: Iterable[Mapping[str, Any] | None]) -> str:
     """``model cycles`` unless all that was measured ran on Qualcomm's simulator or a device."""
     measured = {trial["fidelity"] for trial in trials if trial is not None and trial["cycles"]}
-    return "cycles" if measured and "model" not in measured else "model cycles"
+    units = {cycles_unit(fidelity) for fidelity in measured}
+    return units.pop() if len(units) == 1 else "model cycles"
 
 
 def _figures(trial: Mapping[str, Any] | None, told: Mapping[str, Any] | None) -> list[str]:

@@ -181,6 +181,15 @@ def test_long_lists_come_in_pages(
     assert place == ""
 
 
+def test_cycles_of_the_model_are_called_so(logged_in: LogIn, store: SqlStore) -> None:
+    job = finished_job(store)
+    browser = logged_in(Scope.READ)
+    for page in (f"/ui/jobs/{job}", f"/ui/jobs/{job}/trials/2"):
+        lead = re.search(r'class="lead">.*?<dd>(.*?)</dd>', browser.get(page).text, re.DOTALL)
+        assert lead
+        assert re.sub("<.*?>", " ", lead.group(1)).split() == ["1,000", "model", "cycles"]
+
+
 def test_a_job_page_has_the_course_and_its_lines(logged_in: LogIn, store: SqlStore) -> None:
     page = logged_in(Scope.READ).get(f"/ui/jobs/{finished_job(store)}").text
     data = json.loads(re.search(r'id="course-data">(.*?)</script>', page, re.DOTALL).group(1))

@@ -24,6 +24,11 @@ FIDELITIES: tuple[Fidelity, ...] = get_args(Fidelity)
 """All fidelities, lowest first."""
 
 
+def cycles_unit(fidelity: Fidelity) -> str:
+    """The name of cycles of this fidelity."""
+    return "model cycles" if fidelity == "model" else "cycles"
+
+
 OF_SCHEDULES = "halide"
 """The code generator of configs for which none is named: they are schedules of a kernel."""
 
