@@ -222,8 +222,9 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked, kept: Kept) -> d
     best = kept.get(
         ("best", view.id, view.version), lambda: key_trials_of(store, view.overview.summary).best
     )
+    config = best.config if best else None
     return {
-        "trials": [(trial, differences(trial.config, best.config if best else None)) for trial in found],
+        "trials": [(trial, differences(trial.config, config)) for trial in found],
         "unit": _unit(best),
         "asked": asked,
         "trials_query": urlencode(asked.model_dump(include=set(TrialsAsked.model_fields))),
