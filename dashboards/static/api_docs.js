@@ -8,7 +8,7 @@
   const AsOurs = ({ React }) => {
     const make = React.createElement;
 
-    const Layout = ({ getComponent, errSelectors, specSelectors }) => {
+    const Layout = ({ getComponent, specSelectors }) => {
       const part = (name) => make(getComponent(name, true));
       const shown = (...inside) => make("div", { className: "swagger-ui" }, ...inside);
       if (specSelectors.loadingStatus() === "failed") return shown(part("errors"));
@@ -19,7 +19,7 @@
         make(
           "div",
           { className: "section-head" },
-          make("h2", { id: "all-routes" }, "Routes"),
+          make("h2", null, "Routes"),
           part("AuthorizeBtnContainer"),
         ),
         part("errors"),
