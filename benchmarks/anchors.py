@@ -17,11 +17,11 @@ from pathlib import Path
 
 from benchmarks.anchor_kernels import EXTRA_KERNELS
 from tuner.codegen import CodeGenerator, find_generator
+from tuner.jobs.tuning import find_problem
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.records.candidate import CACHE_STATES, CacheState, Candidate
 from tuner.space import KnobValue
-from tuner.tuning import find_problem
 
 Count = Callable[..., int]
 """Cycles of a kernel: name, parameters, changes to its textbook config."""

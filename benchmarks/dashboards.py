@@ -32,11 +32,11 @@ def fill(store) -> str:
     """A job of gemm_u8 with :data:`TRIALS` trials; its id. The first two are the default and the
     textbook schedule; the others have their objects, so that there is code to show, and made-up
     cycles."""
-    from tuner.one_config import measure
+    from tuner.jobs.one_config import measure
+    from tuner.jobs.tuning import find_kernel, find_problem
     from tuner.records.candidate import Measurement
     from tuner.records.outcome import Outcome
     from tuner.records.trial import JobSpec, JobState, PendingTrial, Trial
-    from tuner.tuning import find_kernel, find_problem
 
     rng = random.Random(1)
     problem = find_problem("gemm_u8", None, "hexagon-v66", "static")

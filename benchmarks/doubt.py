@@ -3,9 +3,9 @@
     python -m benchmarks.doubt [--both-ways] [--trials 30] [--cache warm] [--workers N] [KERNEL ...]
 
 Six kernels at two shapes are tuned, and every schedule found is priced at points all over the box
-of plausible costs (``tuner.doubt``). "plain" is the fastest at the model's own costs, which is what
-is stored; "robust" is the one that loses least on average over the box. Losses are against the
-fastest schedule of the same job at the same point: 0 % everywhere is a choice without doubt.
+of plausible costs (``tuner.search.doubt``). "plain" is the fastest at the model's own costs, which
+is what is stored; "robust" is the one that loses least on average over the box. Losses are against
+the fastest schedule of the same job at the same point: 0 % everywhere is a choice without doubt.
 
 With ``--both-ways`` each job is searched twice, for the fastest and for a robust schedule
 (``prefer``), and what they choose is held against the fastest that either search found at a point.
@@ -20,14 +20,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner.doubt import TIE, Doubt, doubt_of
-from tuner.job_result import TuneResult
-from tuner.memory_store import MemoryStore
+from tuner.jobs.job_result import TuneResult
+from tuner.jobs.tuning import tune
+from tuner.keeping.memory_store import MemoryStore
 from tuner.problem.target import find_target
 from tuner.records.candidate import CACHE_STATES
 from tuner.records.request import Preference
 from tuner.records.trial import CountedTrial
-from tuner.tuning import tune
+from tuner.search.doubt import TIE, Doubt, doubt_of
 
 JOBS: Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]] = {
     "gemm_u8": ({"m": 64, "n": 256, "k": 64}, {"m": 256, "n": 256, "k": 256}),

@@ -27,15 +27,15 @@ from tuner.codegen import space_of
 from tuner.codegen.c_forms import c_forms
 from tuner.codegen.generator import GENERATOR
 from tuner.identity import digest_of_bytes
+from tuner.jobs.one_config import measure, named_config
+from tuner.jobs.tuning import JobOptions, default_workers, find_problem
+from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel, kernel_names
-from tuner.memory_store import MemoryStore
-from tuner.one_config import measure, named_config
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import Problem
 from tuner.records.trial import Trial
 from tuner.search.loop import Progress
 from tuner.space import Config
-from tuner.tuning import JobOptions, default_workers, find_problem
 
 C, BEST, TEXTBOOK = "C", "best", "textbook"
 _TOLD_EVERY = 20

@@ -28,8 +28,10 @@ import onnx
 from db import open_store
 from tests.rig.models import published
 from tests.rig.models.quantized import Quantizing, inputs_of, quantized
-from tuner import set_tuning
-from tuner.memory_store import MemoryStore
+from tuner.jobs import set_tuning
+from tuner.jobs.tuning import default_workers
+from tuner.keeping.memory_store import MemoryStore
+from tuner.keeping.store import TrialStore
 from tuner.network import Graph
 from tuner.network.layers import Layer, calls_of, recorded
 from tuner.network.layouts import laid_out
@@ -42,8 +44,6 @@ from tuner.network.running.predicted import compared
 from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE, cache_dir
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.problem.target import find_target
-from tuner.store import TrialStore
-from tuner.tuning import default_workers
 from tuner.workload_sets import set_of
 
 NETWORKS: dict[str, Callable[[int, int], onnx.ModelProto]] = {

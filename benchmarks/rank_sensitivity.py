@@ -17,6 +17,7 @@ import numpy as np
 
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError
+from tuner.jobs.tuning import find_problem
 from tuner.kernels import find_kernel
 from tuner.measure.cases import CaseSet, cases_of
 from tuner.measure.image import image_of
@@ -29,7 +30,6 @@ from tuner.measure.qemu.simulation import simulate
 from tuner.measure.qemu.uncertain import fittable, plausible
 from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config
-from tuner.tuning import find_problem
 
 SEED = 20
 CACHE_STATES: tuple[Caches, ...] = ("warm", "cold")

@@ -24,11 +24,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.tuner.executor.cluster.started import Started, started_cluster
-from tuner import tuning
 from tuner.executor import EXECUTOR_VARIABLE
 from tuner.executor.cluster.connection import Cluster
 from tuner.executor.cluster.executor import AHEAD
 from tuner.executor.cluster.tasks import Answer
+from tuner.jobs import tuning
 from tuner.problem.default_target import DEFAULT_TARGET
 
 WORKERS = (1, 2, 4, 8, 16)

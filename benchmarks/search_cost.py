@@ -21,12 +21,12 @@ from dataclasses import dataclass
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is loaded: time of one processor
 
+from tuner.jobs.tuning import find_problem
 from tuner.kernels import find_kernel
 from tuner.records.outcome import Outcome
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.samplers import DEFAULT_SAMPLER
 from tuner.space import Config, Space
-from tuner.tuning import find_problem
 
 BAR_MS = 10.0
 BLOCK = 200

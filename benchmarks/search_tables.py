@@ -22,13 +22,13 @@ from typing import Any
 from benchmarks.search.tables import Row, Table, write_table
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.executor.evaluation import Evaluator
+from tuner.jobs.tuning import find_problem
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.paths import state_dir
 from tuner.records.candidate import Candidate, Problem
 from tuner.records.outcome import Outcome
 from tuner.space import Config, KnobValue
-from tuner.tuning import find_problem
 
 TABLES = Path(__file__).parent / "tables"
 TARGET, CONTRACT = "hexagon-v66", "static"

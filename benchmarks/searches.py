@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.kernel_tuner_search import guests_installed
 from benchmarks.search.comparison import BUDGETS, Comparison, Verdict, compare, default_samplers
 from service.cli.searching import print_comparison
+from tuner.jobs.tuning import default_workers
 from tuner.search.samplers import DEFAULT_SAMPLER
-from tuner.tuning import default_workers
 
 TABLES = Path(__file__).parent / "tables"
 BARS: Mapping[int, float] = {20: 1.07, 50: 1.02, 100: 1.0005}

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 
 from benchmarks.rank_sensitivity import print_sensitivity
 from tuner.codegen import CodeGenerator, find_generator
+from tuner.jobs.one_config import named_config
+from tuner.jobs.tuning import find_problem
 from tuner.kernels import kernel_names
 from tuner.measure.cases import cases_of, poison_descriptor
 from tuner.measure.image import Image, image_of
@@ -40,9 +42,7 @@ from tuner.measure.qemu.simulation import (
     timing_of,
 )
 from tuner.measure.qemu.simulator import find_simulator
-from tuner.one_config import named_config
 from tuner.records.candidate import Artifact, Candidate, Problem
-from tuner.tuning import find_problem
 
 COUNTING_LIMIT, CACHES_LIMIT, ANALYSIS_LIMIT_S = 1.1, 1.6, 0.020
 DETERMINISM_RUNS = 10

@@ -15,9 +15,9 @@ import sys
 from dataclasses import dataclass
 
 from tuner.errors import HvxtuneError
+from tuner.jobs.one_config import measure, named_config
+from tuner.jobs.tuning import find_problem
 from tuner.kernels import kernel_names
-from tuner.one_config import measure, named_config
-from tuner.tuning import find_problem
 
 TARGETS = ("hexagon-v66", "hexagon-v68", "hexagon-v73")
 CONFIGS = ("default", "textbook")

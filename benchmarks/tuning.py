@@ -18,11 +18,11 @@ from pathlib import Path
 
 import db
 import tuner
+from tuner.jobs.tuning import default_workers
 from tuner.kernels import find_kernel, kernel_names
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
 from tuner.search.samplers import DEFAULT_SAMPLER
-from tuner.tuning import default_workers
 
 OWN_SHARE_LIMIT = 0.15
 

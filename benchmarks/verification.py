@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 from benchmarks.simulator import processor_seconds
 from tuner.codegen import CodeGenerator, find_generator
+from tuner.jobs.one_config import named_config
+from tuner.jobs.tuning import find_problem
 from tuner.kernels import kernel_names
 from tuner.measure.cases import CaseSet, cases_of
 from tuner.measure.image import Image, image_of
@@ -23,10 +25,8 @@ from tuner.measure.qemu.measurer import TIMEOUT_S
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import simulate
-from tuner.one_config import named_config
 from tuner.problem.contract import find_contract
 from tuner.records.candidate import Artifact, Candidate, Problem
-from tuner.tuning import find_problem
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from functools import cached_property
 from db.jobs.queries import JobOverview
 from service.json_forms import peak_cycles
 from tuner.errors import UserError
-from tuner.headline import Headline
 from tuner.identity import digest_of
+from tuner.jobs.headline import Headline
 from tuner.records.annotation import Annotation
 from tuner.records.candidate import Problem
 from tuner.records.request import search_options, told

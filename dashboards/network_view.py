@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dashboards.charts.gantt import Gantt, gantt
 from dashboards.charts.network_graph import NetworkGraph, network_graph
 from dashboards.charts.vtcm_steps import VtcmChart, vtcm_charts
-from tuner.batch_progress import BatchProgress, MemberProgress, Totals
+from tuner.jobs.batch_progress import BatchProgress, MemberProgress, Totals
 from tuner.records.batch import Batch, NetworkLayer
 from tuner.records.network_plan import NetworkPlan
 from tuner.records.trial import UNREACHED, JobState

@@ -1,4 +1,5 @@
-"""The database: keeps what ``tuner`` finds. Implements :class:`tuner.store.TrialStore` over SQL.
+"""The database: keeps what ``tuner`` finds. Implements :class:`tuner.keeping.store.TrialStore`
+over SQL.
 
 SQLite in the state directory unless ``HVXTUNE_DATABASE_URL`` names another store. The scheme of the
 URL says which class opens it: those in :data:`STORES`, and those that installed packages add by an
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from db.place import URL_VARIABLE
 from tuner.errors import StoreError, UserError
+from tuner.keeping.store import TrialStore
 from tuner.registry import Registry
-from tuner.store import TrialStore
 
 if TYPE_CHECKING:
     from db.jobs.queries import JobSummary

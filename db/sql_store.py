@@ -1,4 +1,4 @@
-"""The trial store over SQL: implements :class:`tuner.store.TrialStore` with a database."""
+"""The trial store over SQL: implements :class:`tuner.keeping.store.TrialStore` with a database."""
 
 from __future__ import annotations
 
@@ -54,8 +54,14 @@ from db.schedules.serving import ServingRow, fitting_rows
 from db.schedules.validation import Validator
 from db.schema import SCHEMA_VERSION, ensure_schema, require_schema
 from db.statements import changed
-from tuner.best import Lookup, first_valid
 from tuner.errors import HvxtuneError, NotStoredError, StoreError
+from tuner.keeping.best import Lookup, first_valid
+from tuner.keeping.store import (
+    TrialStore,
+    as_requested,
+    require_named_by_object,
+    require_open,
+)
 from tuner.kernels import Kernel
 from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch, BatchPlan, NewJob
@@ -75,12 +81,6 @@ from tuner.records.trial import (
     Trial,
 )
 from tuner.space import Space
-from tuner.store import (
-    TrialStore,
-    as_requested,
-    require_named_by_object,
-    require_open,
-)
 
 _log = logging.getLogger("hvxtune.store")
 

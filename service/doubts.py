@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from db.jobs.queries import JobOverview, JobSummary
 from db.jobs.trials import KeyTrials, find_trial, key_trials
 from db.sql_store import SqlStore
-from tuner.job_result import chosen_by, doubt_of_job
+from tuner.jobs.job_result import chosen_by, doubt_of_job
 
 if TYPE_CHECKING:
-    from tuner.doubt import Doubt, Unknown
     from tuner.records.trial import Trial
+    from tuner.search.doubt import Doubt, Unknown
 
 NOT_ENDED = "the job has not ended"
 _KEPT = 256
@@ -28,7 +28,7 @@ _KEPT = 256
 def doubt_of_ended(store: SqlStore, summary: JobSummary) -> Doubt | Unknown | None:
     """The doubt about the best of a job: unknown until it has ended."""
     if not summary.job.state.ended:
-        from tuner.doubt import Unknown
+        from tuner.search.doubt import Unknown
 
         return Unknown(NOT_ENDED)
     return _worked_out(_Asked(summary.job.id, summary.finished, store))

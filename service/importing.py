@@ -13,7 +13,7 @@ from db.access.usage import IMPORT_ACTION
 from db.exchange import Imported, import_schedules
 from service.auth.audit import record
 from service.auth.quotas import check_upload
-from tuner.tuning import installed_toolchains
+from tuner.jobs.tuning import installed_toolchains
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection

@@ -28,10 +28,10 @@ from service.schemas.jobs import OptionsBody, SubmitBody, WorkloadBody
 from service.schemas.new_network import NewNetworkBody
 from tuner.errors import UserError
 from tuner.identity import digest_of
+from tuner.jobs.tuning import Plan, plan, plan_of_several
 from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch, NewJob
 from tuner.records.trial import Job, JobRequest, Submission
-from tuner.tuning import Plan, plan, plan_of_several
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from db.jobs.trials import KeyTrials, PromotedTrials
     from db.pipelines import StoredPipeline
     from db.sql_store import SqlStore
-    from tuner.batch_progress import (
+    from tuner.jobs.batch_progress import (
         BatchProgress,
         BatchTable,
         LayerProgress,
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
         NextStep,
         Totals,
     )
-    from tuner.doubt import Doubt, Unknown
-    from tuner.headline import Headline
+    from tuner.jobs.headline import Headline
     from tuner.kernels import Kernel
     from tuner.packages.files import Package
     from tuner.records.annotation import Annotation
     from tuner.records.candidate import Measurement, Problem
+    from tuner.search.doubt import Doubt, Unknown
 
 
 def peak_cycles(problem: Problem) -> float:

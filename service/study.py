@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UserError
-from tuner.objectives import figures_of
+from tuner.problem.objectives import figures_of
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tuner.choices import help_of
+from tuner.jobs.choices import help_of
 from tuner.records.request import BUDGET, JobOptions, Option, options_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"

@@ -30,8 +30,9 @@ DIRECTION = (
     "tuner.uploaded",
     "tuner.measure",
     "tuner.executor",
+    "tuner.keeping",
     "tuner.search",
-    "tuner.tuning",
+    "tuner.jobs",
     "tuner",
 )
 """The same for units of ``tuner``, its rooms and root modules. Others stand wherever they make no

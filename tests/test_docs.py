@@ -134,7 +134,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_pages_name_exist(page: Path) -> None:
-    """In code quotes, by their path from the root, such as ``tuner/store.py``."""
+    """In code quotes, by their path from the root, such as ``tuner/keeping/store.py``."""
     rooms = "|".join(sorted(p.name for p in ROOT.iterdir() if p.is_dir() and p.name[0] != "."))
     named = re.findall(rf"`((?:{rooms})/[\w./-]+)`", page.read_text())
     assert [name for name in named if name[:6] != "build/" and not (ROOT / name).exists()] == []

@@ -13,10 +13,11 @@ from service.cli.app import app
 from service.client.cache import ClientCache
 from service.client.operations import Operations
 from service.schemas.jobs import BudgetBody, JobForm, SubmitBody
-from tuner.choices import choices_of, help_of
 from tuner.conformance.records import spec
 from tuner.errors import UserError
-from tuner.keywords import JobKeywords
+from tuner.jobs.choices import choices_of, help_of
+from tuner.jobs.keywords import JobKeywords
+from tuner.jobs.tuning import plan, submit, tune, tune_pipeline
 from tuner.records.request import (
     BUDGET,
     JobOptions,
@@ -28,7 +29,6 @@ from tuner.records.request import (
     options_of,
     told,
 )
-from tuner.tuning import plan, submit, tune, tune_pipeline
 
 OPTIONS = options_of(JobOptions)
 TUNE = typer.main.get_command(app).commands["tune"]

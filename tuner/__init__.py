@@ -7,8 +7,8 @@
     result = tuner.tune_pipeline(an_unscheduled_halide_func, {"x": 512, "y": 64})
 
 Knows nothing of the database, the service or the dashboards: trials go to a
-:class:`tuner.store.TrialStore`, in memory unless another is given. The functions of
-:mod:`tuner.tuning` are offered here; they are imported on first use.
+:class:`tuner.keeping.store.TrialStore`, in memory unless another is given. The functions of
+:mod:`tuner.jobs.tuning` are offered here; they are imported on first use.
 
 This module puts the house together: a room that others below it have to find is named here, and by
 no room.
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from tuner.registry import add_family
 
 if TYPE_CHECKING:
-    from tuner.job_result import TuneResult, result
-    from tuner.tuning import find_problem, run, submit, tune, tune_pipeline
+    from tuner.jobs.job_result import TuneResult, result
+    from tuner.jobs.tuning import find_problem, run, submit, tune, tune_pipeline
 
 __all__ = [
     "TuneResult",
@@ -46,7 +46,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from tuner import tuning
+        from tuner.jobs import tuning
 
         return getattr(tuning, name)
     raise AttributeError(f"module 'tuner' has no attribute '{name}'")

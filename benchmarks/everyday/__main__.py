@@ -20,13 +20,13 @@ from typing import Any
 import tuner
 from benchmarks.everyday.pipelines import PIPELINES, Everyday
 from tuner.errors import UserError
+from tuner.jobs.tuning import default_workers, find_problem, keep_pipeline
+from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
-from tuner.memory_store import MemoryStore
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.problem.target import find_target
 from tuner.records.candidate import Measurement
 from tuner.records.outcome import Outcome
-from tuner.tuning import default_workers, find_problem, keep_pipeline
 
 LEAST_SHARE = 0.1
 

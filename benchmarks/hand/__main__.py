@@ -28,12 +28,12 @@ from tuner.codegen.wrapping import wrapped
 from tuner.codegen.written import SWITCHES
 from tuner.errors import CandidateError
 from tuner.identity import digest_of_bytes
+from tuner.jobs.tuning import default_workers, find_problem, keep_pipeline
+from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.memory_store import MemoryStore
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import Artifact, Measurement, Problem
-from tuner.tuning import default_workers, find_problem, keep_pipeline
 
 HERE = Path(__file__).parent
 MASK = ((1, -2, 3), (-4, 21, -5), (2, -3, 1))

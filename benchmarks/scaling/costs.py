@@ -25,12 +25,12 @@ from db.sql_store import SqlStore
 from tests.db.postgres_server import databases
 from tests.rig.stand_ins import StandInMeasurer, stand_in_artifact, standing_in_for
 from tests.tuner.executor.cluster.started import started_cluster
-from tuner import tuning
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.executor import EXECUTOR_VARIABLE
 from tuner.executor.cluster.connection import Cluster
 from tuner.executor.cluster.tasks import Answer
-from tuner.memory_store import MemoryStore
+from tuner.jobs import tuning
+from tuner.keeping.memory_store import MemoryStore
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.outcome import Outcome
 

@@ -19,6 +19,7 @@ from tuner.codegen.hvx.generator import HvxGenerator
 from tuner.codegen.wrapping import wrapped
 from tuner.codegen.written import SWITCHES
 from tuner.identity import digest_of_bytes
+from tuner.jobs.tuning import find_problem
 from tuner.kernels.kernel import Array
 from tuner.measure.cases import CaseSet, case_of
 from tuner.measure.image import image_of
@@ -28,7 +29,6 @@ from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import Timing, simulate
 from tuner.problem.buffers import BufferSpec
 from tuner.records.candidate import Artifact
-from tuner.tuning import find_problem
 
 _SOURCE = Path(__file__).with_name("loops.c")
 _OPTIONS = (*SWITCHES, "-O2", "-fno-unroll-loops")

@@ -25,7 +25,7 @@ from db.jobs.trials import AnalysedTrial, analysed_trials
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
-from tuner.objectives import DEFAULT_OBJECTIVES, figures_of, front_of
+from tuner.problem.objectives import DEFAULT_OBJECTIVES, figures_of, front_of
 from tuner.records.outcome import Outcome
 from tuner.space import Space
 from tuner.space.config import KnobValue

@@ -22,10 +22,10 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
 from service.problem_details import HttpError
-from tuner.artifact_storage import LostFileError
 from tuner.errors import HvxtuneError, NotStoredError
+from tuner.jobs.one_config import compiled
+from tuner.keeping.artifact_storage import LostFileError
 from tuner.measure.explanation import GROUP_TITLES, GROUPS
-from tuner.one_config import compiled
 from tuner.records.candidate import Artifact
 from tuner.records.trial import Trial
 

@@ -17,9 +17,9 @@ from service.auth.caller import Scope
 from service.job_requests import may_steer, request_of_all
 from service.problem_details import not_found
 from service.sub_path import published
-from tuner.batch_progress import BatchTable
 from tuner.errors import UserError
-from tuner.plan_totals import plan_totals
+from tuner.jobs.batch_progress import BatchTable
+from tuner.jobs.plan_totals import plan_totals
 from tuner.records.network_plan import NetworkPlan
 from tuner.records.trial import JobRequest
 

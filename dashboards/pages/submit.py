@@ -24,14 +24,15 @@ from service.auth.caller import Caller, Scope
 from service.job_requests import submit
 from service.problem_details import HttpError, status_of
 from service.schemas.jobs import SubmitBody
-from tuner.choices import choices_of, help_of
 from tuner.codegen import space_of
 from tuner.errors import HvxtuneError, UserError
+from tuner.jobs.choices import choices_of, help_of
+from tuner.jobs.tuning import find_problem
 from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX, Kernel, find_kernel, kernel_names
 from tuner.kernels.kernel import Param
 from tuner.measure import FARM
-from tuner.objectives import OBJECTIVES
 from tuner.packages.files import kept
+from tuner.problem.objectives import OBJECTIVES
 from tuner.records.request import (
     DEFAULT_TRIALS,
     GROUPS,
@@ -42,7 +43,6 @@ from tuner.records.request import (
     search_options,
 )
 from tuner.records.trial import Job
-from tuner.tuning import find_problem
 from tuner.workload_sets import WorkloadSet, find_set, set_names
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.SUBMIT))])

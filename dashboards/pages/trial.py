@@ -24,9 +24,9 @@ from service.doubts import key_trials_of
 from service.problem_details import not_found
 from service.suggested_files import attachment, identifier
 from tuner.errors import HvxtuneError, UserError
+from tuner.jobs.one_config import explain
 from tuner.measure.explanation import GROUP_TITLES, GROUPS, ExplainedPacket, Explanation, Region
 from tuner.measure.statistics import Summary, summarize
-from tuner.one_config import explain
 from tuner.records.candidate import Artifact, cycles_unit
 from tuner.records.trial import Trial
 

@@ -31,9 +31,9 @@ from db.engine import without_time_limits
 from db.pipelines import shared_as
 from db.schema import stored_schema
 from db.sql_store import SqlStore
-from tuner.artifact_storage import LostFileError
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
+from tuner.keeping.artifact_storage import LostFileError
 from tuner.machine.whole_files import written_whole
 from tuner.packages import files as packages
 from tuner.paths import PRIVATE_FILE_MODE, for_this_user

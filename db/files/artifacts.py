@@ -13,9 +13,9 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tuner.artifact_storage import ArtifactStorage, damaged
 from tuner.errors import StoreError
 from tuner.identity import digest_of_bytes
+from tuner.keeping.artifact_storage import ArtifactStorage, damaged
 from tuner.records.candidate import Artifact
 
 _NAME_DIGITS = 16

@@ -16,8 +16,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from tuner.artifact_storage import ArtifactStorage, StoredFile
 from tuner.errors import StoreError, ToolchainError, UserError
+from tuner.keeping.artifact_storage import ArtifactStorage, StoredFile
 
 if TYPE_CHECKING:
     from obstore.store import S3Store

@@ -9,8 +9,8 @@ from typing import ClassVar, Self
 
 from db.failure import file_error
 from db.files import durable as durable_files
-from tuner.artifact_storage import ArtifactStorage, StoredFile
 from tuner.errors import StoreError
+from tuner.keeping.artifact_storage import ArtifactStorage, StoredFile
 from tuner.paths import state_dir
 
 _UNFINISHED = "unfinished"

@@ -12,8 +12,8 @@ from db.files.artifacts import ArtifactFiles
 from db.files.mark import MARKS
 from db.files.models import ArtifactMarkRow
 from db.models import ArtifactRow
-from tuner.artifact_storage import LostFileError
 from tuner.errors import StoreError
+from tuner.keeping.artifact_storage import LostFileError
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore

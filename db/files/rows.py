@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Self, cast
 from sqlalchemy import delete, func, select
 
 from db.files.models import ArtifactBytesRow
-from tuner.artifact_storage import ArtifactStorage, StoredFile
 from tuner.errors import UserError
+from tuner.keeping.artifact_storage import ArtifactStorage, StoredFile
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore

@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from tuner.artifact_storage import ArtifactStorage
 from tuner.errors import UserError
+from tuner.keeping.artifact_storage import ArtifactStorage
 from tuner.registry import Registry
 
 ARTIFACTS_VARIABLE: Final = "HVXTUNE_ARTIFACTS"

@@ -14,8 +14,8 @@ from db.jobs.queries import JobFilters, JobOverview, filtered, overviews_of
 from db.jobs.trials import SEARCHED
 from db.models import BatchRow, JobRow, MeasurementRow, TrialRow
 from db.records import batch_record, job_record, problem_record, reading
-from tuner.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
 from tuner.errors import UserError
+from tuner.jobs.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
 from tuner.records.batch import Batch, NetworkLayer, unrecorded
 from tuner.records.candidate import Problem
 from tuner.records.network_plan import NetworkPlan, plan_from_document

@@ -27,8 +27,8 @@ from db.models import JobRow
 from db.schema import STILL_OURS, require_still_ours
 from db.statements import changed, table_of, together
 from tuner.errors import UserError
+from tuner.keeping.store import claim_lost
 from tuner.records.trial import JobRequest, JobState
-from tuner.store import claim_lost
 
 _SAME_START_S = 2.0
 """Start times of one process may differ by this much between looks: the system derives them

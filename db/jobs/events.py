@@ -19,7 +19,7 @@ from db.jobs.trials import SEARCHED
 from db.models import JobEventRow, JobRow, MeasurementRow, TrialRow
 from db.records import trial_record
 from db.statements import Upsert, insert_or_skip
-from tuner.baselines import is_foreign
+from tuner.executor.baselines import is_foreign
 from tuner.records.trial import JobState, Promotion, RemainingGain, Trial
 
 if TYPE_CHECKING:

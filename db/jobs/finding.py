@@ -11,8 +11,8 @@ from db.jobs.new_job import as_typed
 from db.models import BatchRow, JobRow
 from db.records import batch_record, job_record
 from tuner.errors import UserError
+from tuner.keeping.store import pick_batch_id, pick_job_id
 from tuner.records.batch import Batch, unrecorded
-from tuner.store import pick_batch_id, pick_job_id
 
 _SHOWN = 6
 """Ids that an error looks at: one more than it names."""

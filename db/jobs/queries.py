@@ -29,7 +29,7 @@ from db.models import (
     WorkloadRow,
 )
 from db.records import job_record
-from tuner.headline import Headline, headline
+from tuner.jobs.headline import Headline, headline
 from tuner.problem.contract import Contract
 from tuner.records.annotation import Annotation
 from tuner.records.candidate import CacheState, Problem

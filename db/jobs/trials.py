@@ -15,12 +15,12 @@ from sqlalchemy.orm import Session
 from db.jobs.results import promotions_of
 from db.models import JobRow, MeasurementRow, ProblemRow, PromotionRow, TrialRow, WorkloadRow
 from db.records import problem_record, trial_record
-from tuner.objectives import front_of
+from tuner.keeping.store import fastest_of, problem_distance
+from tuner.problem.objectives import front_of
 from tuner.records.candidate import FIDELITIES, CacheState, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import CountedTrial, Job, PastTrial, Promotion, Trial
 from tuner.space.config import KnobValue
-from tuner.store import fastest_of, problem_distance
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
@@ -135,7 +135,7 @@ def promoted_trials(store: SqlStore, job_id: str) -> PromotedTrials:
 
 
 def counted_trials(session: Session, job_id: str) -> list[CountedTrial]:
-    """:meth:`tuner.store.TrialStore.counted_trials`."""
+    """:meth:`tuner.keeping.store.TrialStore.counted_trials`."""
     wanted = (
         select(
             TrialRow.number,
@@ -282,7 +282,7 @@ def near(
     cache: CacheState,
     audience: str,
 ) -> list[PastTrial]:
-    """:meth:`tuner.store.TrialStore.near_trials`."""
+    """:meth:`tuner.keeping.store.TrialStore.near_trials`."""
     found: list[list[PastTrial]] = []
     for row_id, other in _tuned(session, problem):
         fastest = fastest_of(_trials(session, row_id, other, before, each, cache, audience), each)

@@ -16,8 +16,8 @@ from db.models import ArtifactRow, JobRow, PromotionRow, ScheduleRow, TrialRow
 from db.records import measurement_record
 from db.schedules.validation import seal_of
 from tuner.codegen.judged import judge
+from tuner.keeping.store import toolchain_of
 from tuner.records.trial import Schedule
-from tuner.store import toolchain_of
 
 
 def offer_schedule(session: Session, schedule: Schedule) -> None:

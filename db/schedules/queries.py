@@ -26,7 +26,7 @@ from db.models import (
 from db.records import job_record, problem_record, space_record
 from db.schedules.serving import ServingRow
 from db.schedules.validation import seal_of
-from tuner.best import Standing, in_order
+from tuner.keeping.best import Standing, in_order
 from tuner.problem.contract import Contract
 from tuner.records.candidate import CacheState, Fidelity, Problem
 from tuner.space import Space

@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 from db.engine import connect_to_read
 from db.failure import translated
 from db.models import ProblemRow, ScheduleRow, TargetRow, WorkloadRow
-from tuner.best import Lookup, Standing, in_order
+from tuner.keeping.best import Lookup, Standing, in_order
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Fidelity
 
@@ -129,7 +129,7 @@ _RANKED: Final = _by_place(
     "SELECT s.fidelity, t.last_used_at, t.digest, s.cycles, p.contract,"
     f" s.problem_id, s.toolchain_id, s.id, s.audience {_HANDED_OUT.format(more='')}"
 )
-"""Its standing in :func:`tuner.best.in_order`, and what finds the whole row again."""
+"""Its standing in :func:`tuner.keeping.best.in_order`, and what finds the whole row again."""
 
 
 def _standing(ranked: tuple[Any, ...]) -> Standing:

@@ -32,8 +32,8 @@ from db.sql_store import SqlStore
 from service.admission.looker import Answered, Found, Looker, Question
 from service.admission.turns import Crowd, Turns
 from service.problem_details import HttpError
+from tuner.codegen.fairness import Ledger
 from tuner.errors import ComeBackLaterError, ToolchainError, UserError
-from tuner.fairness import Ledger
 from tuner.kernels import PIPELINE_PREFIX, find_kernel
 
 _NICE = 5

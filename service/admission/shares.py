@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.admission.turns import Crowd, Turns
 from service.auth.caller import caller_of, client_of, network_of
 from service.problem_details import response_of
+from tuner.codegen.fairness import ON_BEHALF_OF, Ledger
 from tuner.errors import ComeBackLaterError
-from tuner.fairness import ON_BEHALF_OF, Ledger
 from tuner.kernels import PIPELINE_PREFIX
 
 THREADS = 26

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from tuner.codegen.fairness import Ledger
 from tuner.errors import ComeBackLaterError
-from tuner.fairness import Ledger
 
 _RETRY_S = 2.0
 

@@ -36,7 +36,7 @@ def read_baseline(given: str, params: Mapping[str, int], *, at_service: bool) ->
                 f"--baseline {name} with a service",
                 next_step="leave --server out: objects are measured where they are",
             )
-        from tuner.baselines import keep_object
+        from tuner.executor.baselines import keep_object
 
         return keep_object(content, symbol)
     if path.suffix == ".py":

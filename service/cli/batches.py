@@ -228,8 +228,8 @@ def resume_all_here(store: SqlStore, batch: Batch, *, as_json: bool) -> None:
     """Continues all jobs of the batch in this process: by its budget if it has one, else one after
     another."""
     from db.jobs.batches import batch_progress, batch_table
-    from tuner.store import require_any_open
-    from tuner.tuning import run
+    from tuner.jobs.tuning import run
+    from tuner.keeping.store import require_any_open
 
     jobs = [store.job(member.job) for member in batch.members]
     require_any_open(batch, jobs, JobRequest.RESUME)

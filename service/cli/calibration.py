@@ -63,9 +63,9 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Fit the timing model to measured cycles."""
+    from tuner.jobs.tuning import default_workers
     from tuner.measure.qemu import calibration as fitting
     from tuner.measure.qemu.model import find_model, model_path, read_model_file
-    from tuner.tuning import default_workers
 
     if tolerance is not None and not 0 < tolerance <= 1:
         raise UserError(f"--tolerance {tolerance}", accepted="above 0, at most 1")

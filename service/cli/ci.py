@@ -107,8 +107,8 @@ def _pinned(pins: Pins) -> Iterator[_Pinned]:
 
 
 def _row(pinned: _Pinned, source: Source, allowed: float) -> Row:
-    from tuner.best import lookup_of
-    from tuner.tuning import find_problem
+    from tuner.jobs.tuning import find_problem
+    from tuner.keeping.best import lookup_of
 
     name, pin, target, cache = pinned
     problem = find_problem(pin.kernel, pin.params, target, pin.contract)

@@ -121,8 +121,8 @@ def worker(
     from service.logs import log_to_stderr
     from tuner.executor.cluster.connection import dask_address
     from tuner.executor.cluster.processes import run_worker
+    from tuner.jobs.tuning import default_workers
     from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
-    from tuner.tuning import default_workers
 
     log_to_stderr(log_format, "hvxtune-worker")
     given = _certificates(tls_ca, tls_certificate, tls_key)

@@ -52,7 +52,7 @@ def compile(  # noqa: A001 - the command's name
 
     Works for every target, and says which measurers could run the code.
     """
-    from tuner import one_config
+    from tuner.jobs import one_config
     from tuner.measure import refusals
 
     problem = read_problem(kernel, param, target, contract)

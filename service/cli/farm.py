@@ -239,8 +239,8 @@ def run(
     from db import open_store
     from service.json_forms import peak_cycles, problem_json, trial_json
     from tuner.executor import DEFAULT_EXECUTOR
+    from tuner.jobs.one_config import measure
     from tuner.measure import FARM
-    from tuner.one_config import measure
 
     problem = read_problem(kernel, param, target, contract)
     chosen = read_config(problem, "warm", "--config", config, server)

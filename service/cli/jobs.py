@@ -216,7 +216,7 @@ def _whole(address: str | None, given: str) -> dict[str, Any]:
             return {**as_result(client, form), "trials": list(client.trials(form["job"]))}
     from db import open_store
     from service.auth.tokens import local_user
-    from tuner.job_result import result
+    from tuner.jobs.job_result import result
 
     with open_store() as store:
         one = store.job_or_batch(given)

@@ -105,8 +105,8 @@ def measure(
 
 
 def _try(name: str, candidate: Candidate, cache: CacheState, *, explained: bool) -> Tried:
-    from tuner.one_config import explain as explain_artifact
-    from tuner.one_config import measure as measure_config
+    from tuner.jobs.one_config import explain as explain_artifact
+    from tuner.jobs.one_config import measure as measure_config
 
     problem = candidate.problem
     trial, artifact = measure_config(
@@ -178,8 +178,8 @@ def read_config(
     else the one that makes code of such a config.
     """
     from tuner.codegen import generator_of
+    from tuner.jobs.one_config import named_config
     from tuner.kernels import find_kernel
-    from tuner.one_config import named_config
 
     if text == "best":  # checked: it may be from a time when the space was another
         address = read_server(server)
@@ -229,7 +229,7 @@ def _best_there(address: str, problem: Problem, cache: CacheState) -> tuple[Mapp
     """Config and generator of the best schedule that the service has under this very contract."""
     from service.cli.connecting import connected
     from service.fetching.sources import best_there
-    from tuner.best import Lookup
+    from tuner.keeping.best import Lookup
 
     contract = problem.contract
     with connected(address) as client:
@@ -246,7 +246,7 @@ def _best_there(address: str, problem: Problem, cache: CacheState) -> tuple[Mapp
 def _stored_best(problem: Problem, cache: CacheState) -> Schedule:
     from db import open_trials
     from service.fetching.sources import stored_best
-    from tuner.best import Lookup
+    from tuner.keeping.best import Lookup
 
     # Of the schedules made under this very contract: the config is compiled under it again.
     lookup = Lookup(problem, (problem.contract,), cache)

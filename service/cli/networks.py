@@ -29,6 +29,7 @@ from tuner.problem.default_target import DEFAULT_TARGET
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tuner.keeping.store import TrialStore
     from tuner.network import Graph
     from tuner.network.layers import Layer
     from tuner.network.planning.costs import BestCycles
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from tuner.network.running.predicted import Compared
     from tuner.network.shipping import Bundle, Function
     from tuner.records.network_plan import PlanObjective
-    from tuner.store import TrialStore
 
 app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX or TFLite model.")]

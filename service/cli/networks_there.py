@@ -15,8 +15,8 @@ from service.cli.sets import LINE_INTERVAL_S
 from service.cli.statuses import Exit
 from service.client import Client, RefusedError
 from service.fetching.sources import ServerSource
-from tuner.best import lookup_of
 from tuner.errors import HvxtuneError, UserError
+from tuner.keeping.best import lookup_of
 from tuner.network.layers import recorded
 from tuner.records.trial import JobState
 

@@ -64,7 +64,7 @@ def _of_job(name: str) -> Any:
 
 def _help_text(option: Option) -> str:
     """The help of ``option``, with its choices and its default."""
-    from tuner.choices import help_of
+    from tuner.jobs.choices import help_of
 
     default = option.unset or option.default
     if option.kind == "names":
@@ -144,7 +144,7 @@ def _has_names(option: Option | None) -> bool:
 
 def _complete(_ctx: Any, parameter: Any, incomplete: str) -> list[str]:
     """The kernels, or the choices of an option, that begin so."""
-    from tuner.choices import choices_of
+    from tuner.jobs.choices import choices_of
     from tuner.kernels import kernel_names
 
     kernel = parameter.name == "kernel"
@@ -263,8 +263,8 @@ def use_executor(given: str | None) -> None:
 
 def read_problem(kernel: str, params: Sequence[str] | None, target: str, contract: str) -> Problem:
     """The problem that the texts of the command line name; ``UserError`` if any is wrong."""
+    from tuner.jobs.tuning import find_problem
     from tuner.kernels import PIPELINE_PREFIX
-    from tuner.tuning import find_problem
 
     kernel = kernel_in(kernel)
     if kernel.startswith(PIPELINE_PREFIX):

@@ -18,7 +18,7 @@ from tuner.errors import UserError
 
 if TYPE_CHECKING:
     from db import SqlStore
-    from tuner.best import Lookup
+    from tuner.keeping.best import Lookup
     from tuner.records.trial import Schedule
 
 FOLDER = "recheck"
@@ -62,9 +62,9 @@ _VERDICTS = ("gain", "loss", "same", "failed", "not here")
 def _lookups(store: SqlStore, kernel: str | None) -> Iterator[Lookup]:
     """One for every problem and state of the caches that has a stored schedule."""
     from db.schedules.queries import bests
-    from tuner.best import Lookup
+    from tuner.jobs.tuning import find_problem
+    from tuner.keeping.best import Lookup
     from tuner.problem.contract import find_contract
-    from tuner.tuning import find_problem
 
     seen = set()
     for best in bests(store):
@@ -105,8 +105,8 @@ def _measured(store: SqlStore, lookups: list[Lookup], *, again: bool) -> list[di
 def _file() -> Path:
     """Where the rows of the present tools are kept."""
     from tuner.identity import digest_of
+    from tuner.jobs.tuning import installed_toolchains
     from tuner.paths import writable
-    from tuner.tuning import installed_toolchains
 
     tools = digest_of({str(n): one for n, one in enumerate(installed_toolchains())})
     return writable(FOLDER) / f"{tools[:16]}.jsonl"
@@ -125,7 +125,7 @@ def _kept(file: Path) -> dict[str, dict[str, Any]]:
 
 def _row(schedule: Schedule, lookup: Lookup) -> dict[str, Any]:
     from service.json_forms import problem_json
-    from tuner.one_config import measure
+    from tuner.jobs.one_config import measure
 
     before = schedule.measurement
     row: dict[str, Any] = {

@@ -22,7 +22,7 @@ from service.cli.progress import JobProgress, Show, shown
 from service.cli.statuses import Exit
 from service.cli.summary import print_result, reached_text
 from tuner.errors import HvxtuneError, UserError
-from tuner.objectives import Front
+from tuner.problem.objectives import Front
 from tuner.records.request import Visibility
 from tuner.records.trial import JobState, RemainingGain
 

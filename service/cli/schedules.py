@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from service.client.operations import BestOptions, FileKind
     from service.fetching import Fetched
     from service.fetching.sources import Source
-    from tuner.best import Lookup
+    from tuner.keeping.best import Lookup
     from tuner.records.candidate import CacheState, Problem
     from tuner.records.trial import Schedule
 
@@ -108,7 +108,7 @@ def best(
 def _best_here(lookup: Lookup, *, with_files: bool) -> tuple[dict[str, Any], Mapping[str, bytes]]:
     from db import open_trials
     from service.fetching.sources import stored_best
-    from tuner.job_result import doubt_of_schedule
+    from tuner.jobs.job_result import doubt_of_schedule
 
     with open_trials() as store:
         schedule = stored_best(store, lookup)
@@ -120,7 +120,7 @@ def _best_here(lookup: Lookup, *, with_files: bool) -> tuple[dict[str, Any], Map
 
 
 def _lookup(problem: Problem, cache: CacheState, min_fidelity: Fidelity) -> Lookup:
-    from tuner.best import lookup_of
+    from tuner.keeping.best import lookup_of
 
     return lookup_of(problem, cache=cache, min_fidelity=min_fidelity)
 

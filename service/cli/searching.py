@@ -51,8 +51,8 @@ def bench_search(
 ) -> None:
     """Compare samplers by replaying them on tables of measured configs."""
     from benchmarks.search.comparison import Comparison, compare, default_samplers
+    from tuner.jobs.tuning import default_workers
     from tuner.search.samplers import require_sampler
-    from tuner.tuning import default_workers
 
     paths = [*(tables or []), *(more_tables or [])]
     if not paths:

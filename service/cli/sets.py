@@ -20,9 +20,9 @@ from tuner.records.trial import JobState
 
 if TYPE_CHECKING:
     from db import SqlStore
+    from tuner.jobs.set_tuning import SetProgress, SetResult
     from tuner.records.batch import Batch, NetworkLayer
     from tuner.records.trial import Trial
-    from tuner.set_tuning import SetProgress, SetResult
     from tuner.workload_sets import Member, WorkloadSet
 
 LINE_INTERVAL_S = 5.0
@@ -65,7 +65,7 @@ def tune_set(
 
 def refuse_options(asked: str, options: Mapping[str, Any]) -> None:
     """Raises ``UserError`` for options of a job that the command ``asked`` cannot have."""
-    from tuner import set_tuning
+    from tuner.jobs import set_tuning
 
     require_no_service(options)
     for option in set_tuning.NOT_IN_SETS:
@@ -89,7 +89,7 @@ def tune_workloads(
     (monotonic) is part of the seconds that ``options`` allow.
     """
     from db import open_store
-    from tuner import set_tuning
+    from tuner.jobs import set_tuning
 
     of_jobs = dict(options)
     trials, seconds, workers = (of_jobs.pop(o, None) for o in ("trials", "seconds", "workers"))
@@ -109,7 +109,7 @@ def tune_workloads(
 
 def resume_batch(batch: Batch, store: SqlStore, *, as_json: bool) -> None:
     """Continues a batch whose jobs share a budget: trials of the whole, seconds again."""
-    from tuner import set_tuning
+    from tuner.jobs import set_tuning
 
     limits = {"trials": batch.trials, "seconds": batch.seconds, "workers": batch.workers}
     workloads = set_tuning.workloads_of(batch, store)
@@ -124,7 +124,7 @@ def _run_and_print(
     *,
     as_json: bool,
 ) -> None:
-    from tuner import set_tuning
+    from tuner.jobs import set_tuning
 
     go_on = f"hvxtune resume {batch}"
     try:
@@ -177,7 +177,7 @@ class _Lines:
 
 def result_json(name: str, result: SetResult) -> dict[str, Any]:
     """The object that ``tune --set --json`` prints."""
-    from tuner.batch_progress import totals_of
+    from tuner.jobs.batch_progress import totals_of
 
     rows = [_row(member, result) for member, result in result.members]
     totals = totals_of(

@@ -13,7 +13,7 @@ from tuner.records.candidate import cycles_unit
 from tuner.records.trial import NOT_REACHED, UNREACHED, JobState
 
 if TYPE_CHECKING:
-    from tuner.job_result import TuneResult
+    from tuner.jobs.job_result import TuneResult
     from tuner.records.candidate import Measurement, Problem
     from tuner.records.trial import RemainingGain
 

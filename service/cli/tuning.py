@@ -35,7 +35,7 @@ from tuner.records.trial import JobState
 
 if TYPE_CHECKING:
     from db import SqlStore
-    from tuner.job_result import TuneResult
+    from tuner.jobs.job_result import TuneResult
 
 
 @takes_job_options
@@ -99,8 +99,8 @@ def _tune_here(
     from db import open_store
     from db.pipelines import named
     from service.auth.tokens import local_user
+    from tuner.jobs.tuning import submit
     from tuner.records.trial import Submission
-    from tuner.tuning import submit
 
     with open_store() as store:
         if kernel is None:
@@ -150,7 +150,7 @@ def _run_and_print(job_id: str, store: SqlStore, *, as_json: bool) -> None:
 
 
 def _run(job_id: str, store: SqlStore) -> TuneResult:
-    from tuner.tuning import run
+    from tuner.jobs.tuning import run
 
     job = store.job(job_id)
     kernel = job.submission.kernel_label or job.spec.problem.workload.kernel

@@ -16,8 +16,8 @@ from db.sql_store import SqlStore
 from service.conductor.fitness import Fitness
 from service.conductor.troubles import Troubles, in_words
 from service.request_ids import work_for
-from tuner import tuning
 from tuner.errors import HvxtuneError, StoreError, UserError
+from tuner.jobs import tuning
 from tuner.records.trial import JobState
 from tuner.search.stopping import StopRequest
 from tuner.tracing import bind

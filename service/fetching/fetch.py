@@ -13,9 +13,9 @@ from service.fetching.generator_header import generator_header
 from service.fetching.pins import FunctionPin, NetworkPin, Pin, held, read_pins, write_pins
 from service.fetching.sources import FileKind, Offer, Source, broken_promise
 from service.suggested_files import identifier
-from tuner.best import Lookup
 from tuner.errors import HvxtuneError, NotStoredError, StoreError, UserError
 from tuner.identity import digest_of_bytes
+from tuner.keeping.best import Lookup
 from tuner.machine.whole_files import write_whole
 from tuner.problem.contract import find_contract
 from tuner.records.candidate import Problem

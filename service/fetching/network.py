@@ -23,9 +23,9 @@ from service.fetching.pins import (
     write_pins,
 )
 from service.fetching.sources import NothingStoredError, Offer, Source
-from tuner.best import lookup_of
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
+from tuner.keeping.best import lookup_of
 from tuner.network import Graph
 from tuner.network.running.execution import STORED
 from tuner.network.shipping import (

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from service.client.answers import not_ours
 from service.suggested_files import way_to
-from tuner.best import Lookup, lookup_of
 from tuner.errors import NotStoredError, UserError
+from tuner.keeping.best import Lookup, lookup_of
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem
 
 if TYPE_CHECKING:
     from service.client import Best, Client
     from service.client.operations import BestOptions
+    from tuner.keeping.store import TrialStore
     from tuner.records.trial import Schedule
-    from tuner.store import TrialStore
 
 FileKind = Literal["object", "header", "schedule"]
 

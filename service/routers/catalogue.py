@@ -17,9 +17,9 @@ from service.schemas.catalogue import KernelForm, KernelList, SpaceForm, SpaceQu
 from service.schemas.common import NO_QUERY
 from service.schemas.params import read_params
 from tuner.errors import UserError
+from tuner.jobs.tuning import find_problem
 from tuner.kernels import Kernel, find_kernel, kernel_names
 from tuner.problem.target import TARGETS
-from tuner.tuning import find_problem
 
 router = APIRouter(prefix="/v1", tags=["catalogue"], dependencies=[Depends(require(Scope.READ))])
 

@@ -34,8 +34,8 @@ from service.schemas.jobs import Submitted
 from service.schemas.networks import NetworkDetail, NetworkForm
 from service.schemas.new_network import NewNetworkBody, PlanForm
 from service.settings import Settings
-from tuner.best import lookup_of
 from tuner.errors import UserError
+from tuner.keeping.best import lookup_of
 from tuner.problem.contract import Contract
 from tuner.records.batch import Batch
 from tuner.records.candidate import Problem

@@ -29,7 +29,7 @@ from service.schemas import paging
 from service.schemas.common import NO_QUERY
 from service.schemas.doubts import DoubtAnswer
 from service.schemas.schedules import QuarantineBody, SchedulePage, SchedulesQuery, StoredForm
-from tuner.job_result import doubt_of_schedule
+from tuner.jobs.job_result import doubt_of_schedule
 from tuner.problem.contract import Contract
 
 router = APIRouter(prefix="/v1", tags=["schedules"])

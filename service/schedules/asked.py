@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from service.schemas.params import read_params
-from tuner.best import Lookup
 from tuner.errors import UserError
+from tuner.keeping.best import Lookup
 from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel
 from tuner.problem.contract import Contract, find_contract
 from tuner.problem.default_target import DEFAULT_TARGET

@@ -15,10 +15,10 @@ from db.schedules.validation import read_config
 from db.sql_store import SqlStore
 from service.schedules.asked import Asked
 from service.schedules.forms import asked_json, links, schedule_json
-from tuner.best import Lookup
 from tuner.codegen import space_of
 from tuner.codegen.judged import outside_space
 from tuner.errors import UserError
+from tuner.keeping.best import Lookup
 from tuner.kernels import Kernel, find_kernel
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem

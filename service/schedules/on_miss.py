@@ -12,8 +12,8 @@ from service.job_requests import submit
 from service.json_forms import job_json
 from service.schedules.asked import Asked
 from service.schemas.jobs import SubmitBody
+from tuner.jobs.tuning import reaching
 from tuner.records.request import DEFAULT_TRIALS
-from tuner.tuning import reaching
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection

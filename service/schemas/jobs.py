@@ -18,7 +18,7 @@ from pydantic import (
 from service.schemas.common import PageQuery, Strict, Visibility
 from service.schemas.doubts import DoubtForm
 from service.schemas.networks import NetworkForm
-from tuner.choices import help_of
+from tuner.jobs.choices import help_of
 from tuner.problem.contract import Contract
 from tuner.records.annotation import COMMENT_PATTERN, MOST_CHARACTERS, MOST_TAGS, TAG_PATTERN
 from tuner.records.batch import BatchPlan

@@ -25,7 +25,6 @@ from tests.dashboards.conftest import Browser
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.service.stored import store_doubted
-from tuner.choices import choices_of
 from tuner.codegen.halide.uploads import describe_pipeline
 from tuner.conformance.records import (
     SPACE,
@@ -38,6 +37,7 @@ from tuner.conformance.records import (
     spec,
 )
 from tuner.conformance.stores import new_job
+from tuner.jobs.choices import choices_of
 from tuner.records.batch import BatchPlan
 from tuner.records.outcome import Outcome
 from tuner.records.request import JobOptions, options_of
@@ -372,7 +372,7 @@ def test_a_set_becomes_a_job_for_each_workload(
 ) -> None:
     monkeypatch.setattr("tuner.executor.executor.find_generator", lambda _: StandInGenerator)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
-    monkeypatch.setattr("tuner.tuning.space_of", lambda *_: SPACE)
+    monkeypatch.setattr("tuner.jobs.tuning.space_of", lambda *_: SPACE)
     browser = logged_in(Scope.READ, Scope.SUBMIT)
     page = browser.get("/ui/submit?kernel=set:camera_1080p").text
     assert '<option value="set:camera_1080p" selected>' in page
@@ -396,7 +396,7 @@ def test_generator_transfer_and_label_come_from_the_form(
 ) -> None:
     monkeypatch.setattr("tuner.executor.executor.find_generator", lambda _: StandInGenerator)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda _: StandInMeasurer)
-    monkeypatch.setattr("tuner.tuning.space_of", lambda *_: SPACE)
+    monkeypatch.setattr("tuner.jobs.tuning.space_of", lambda *_: SPACE)
     browser = logged_in(Scope.READ, Scope.SUBMIT)
     sent = {"kernel": "gemm_u8", "generator": "c-autovec", "transfer": "no"}
     browser.form("/ui/submit", "/ui/submit", **sent, visibility="private", label="<b>new</b>")

@@ -13,7 +13,7 @@ from dashboards.charts.gantt import LEFT, WIDTH, gantt
 from dashboards.charts.layered import BOX_HEIGHT, BOX_WIDTH, layout
 from dashboards.charts.network_graph import HAS_KERNEL, MOST_BOXES, ON_HOST, folded, network_graph
 from dashboards.charts.vtcm_steps import vtcm_charts
-from tests.tuner.test_network_plans import LAYERS, PLAN
+from tests.tuner.jobs.test_network_plans import LAYERS, PLAN
 from tuner.records.batch import NetworkLayer
 
 

@@ -24,10 +24,10 @@ from db.jobs.trials import (
 )
 from db.models import BatchRow
 from db.sql_store import SqlStore
-from tuner.batch_progress import BatchProgress
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
 from tuner.conformance.stores import NETWORK, new_job
 from tuner.errors import StoreError, UserError
+from tuner.jobs.batch_progress import BatchProgress
 from tuner.problem.contract import Contract
 from tuner.records.batch import BatchPlan
 from tuner.records.outcome import Outcome

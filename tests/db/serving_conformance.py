@@ -12,8 +12,8 @@ from db.schedules import queries as schedule_queries
 from db.schedules.nearest import NearestWorkloads
 from db.sql_store import SqlStore
 from tests.service.stored import a_config, problem, store_schedule
-from tuner.best import Lookup, lookup_of
 from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
+from tuner.keeping.best import Lookup, lookup_of
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem

@@ -21,9 +21,9 @@ from db.models import (
 )
 from db.sql_store import SqlStore
 from tests.service.stored import problem, store_schedule
-from tuner.best import lookup_of
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError
+from tuner.keeping.best import lookup_of
 from tuner.records.trial import JobRequest, Submission
 
 ANNOTATIONS = (AnnotationRow, JobTagRow, PinRow)

@@ -15,7 +15,6 @@ import pytest
 
 from db import open_store
 from db.place import URL_VARIABLE
-from tuner.best import lookup_of
 from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
@@ -28,6 +27,7 @@ from tuner.conformance.records import (
     spec,
 )
 from tuner.errors import HvxtuneError, StoreError, UserError
+from tuner.keeping.best import lookup_of
 from tuner.records.trial import JobState
 
 pytestmark = pytest.mark.slow

@@ -18,9 +18,9 @@ import pytest
 
 from db import open_store
 from tests.db.writer import ROOT
-from tuner.best import lookup_of
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, problem, spec
 from tuner.errors import StoreError
+from tuner.keeping.best import lookup_of
 from tuner.paths import STATE_DIR_VARIABLE
 
 IN_OWN_MOUNTS = ["unshare", "--user", "--map-root-user", "--mount"]

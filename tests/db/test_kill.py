@@ -14,8 +14,8 @@ import pytest
 from db import open_store
 from db.sql_store import SqlStore
 from tests.db.writer import cycles_of, start_writer
-from tuner.best import lookup_of
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, problem, spec
+from tuner.keeping.best import lookup_of
 from tuner.records.trial import JobState
 
 TRIALS = 120

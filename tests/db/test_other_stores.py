@@ -16,7 +16,7 @@ from tuner.errors import StoreError, ToolchainError
 
 Install = Callable[[str], None]
 MODULE = """
-from tuner.memory_store import MemoryStore
+from tuner.keeping.memory_store import MemoryStore
 
 KEPT = {}
 

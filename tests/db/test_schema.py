@@ -33,7 +33,7 @@ from db.schedules.first_sources import FIRST_SOURCES
 from db.schedules.validation import seal_fits
 from db.schema import MIGRATIONS, SCHEMA_VERSION, downgrade, ensure_schema, upgrade
 from db.sql_store import SqlStore
-from tests.tuner.test_network_plans import LAYERS, PLAN
+from tests.tuner.jobs.test_network_plans import LAYERS, PLAN
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, measurement, ok, spec
 from tuner.conformance.stores import NETWORK, new_job
 from tuner.errors import StoreError, UserError

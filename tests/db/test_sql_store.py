@@ -10,7 +10,7 @@ from db import open_store
 from tests.db.files.stand_in_bucket import NewBucket, bucket_server
 from tuner.conformance.best import BestConformance
 from tuner.conformance.stores import StoreConformance
-from tuner.store import TrialStore
+from tuner.keeping.store import TrialStore
 
 pytestmark = pytest.mark.usefixtures("database")
 

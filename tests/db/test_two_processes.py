@@ -9,8 +9,8 @@ import pytest
 
 from db import open_store
 from tests.db.writer import ROOT, cycles_of, start_writer
-from tuner.best import lookup_of
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, problem, spec
+from tuner.keeping.best import lookup_of
 
 TRIALS = 40
 

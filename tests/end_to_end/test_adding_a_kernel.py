@@ -76,7 +76,7 @@ def test_it_passes_them_without_a_schedule_of_its_own(environment, tmp_path):
     changed = algorithm.replace("(Kernel)", "(DerivedKernel)")
     assert changed != algorithm
     kernel.write_text(
-        changed.replace("\n\n\n", "\nfrom tuner.derived import DerivedKernel\n\n\n", 1)
+        changed.replace("\n\n\n", "\nfrom tuner.uploaded.derived import DerivedKernel\n\n\n", 1)
     )
     require_suites_pass(environment, tmp_path)
 

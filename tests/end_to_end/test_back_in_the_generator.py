@@ -11,18 +11,18 @@ from service.fetching import Wish, fetch
 from service.fetching.generator_header import digest_of_sources
 from service.fetching.sources import LocalSource
 from tests.rig.cpp_compilers import NEEDS_CPP
-from tuner.best import lookup_of
 from tuner.codegen.halide.compilation import halide_target
 from tuner.codegen.halide.servers import CompileServers
 from tuner.errors import UserError
+from tuner.jobs.one_config import explain
+from tuner.jobs.tuning import keep_pipeline, tune
+from tuner.keeping.best import lookup_of
+from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
-from tuner.memory_store import MemoryStore
-from tuner.one_config import explain
 from tuner.packages.generators import CppSources, Emission, emitted
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact
-from tuner.tuning import keep_pipeline, tune
 
 pytestmark = [pytest.mark.slow, NEEDS_CPP]
 

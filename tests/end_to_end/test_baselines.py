@@ -11,13 +11,13 @@ import pytest
 from service.cli.baselines import read_baseline
 from tuner.codegen import starts_of
 from tuner.errors import UserError
+from tuner.jobs.one_config import compiled
+from tuner.jobs.tuning import keep_pipeline, tune
+from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
-from tuner.memory_store import MemoryStore
-from tuner.one_config import compiled
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.space.directives import Directive, TailStrategy
-from tuner.tuning import keep_pipeline, tune
 
 pytestmark = pytest.mark.slow
 SIZE = {"x": 256, "y": 16}

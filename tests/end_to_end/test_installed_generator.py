@@ -17,11 +17,11 @@ from service.app import create_app
 from service.settings import Settings
 from tests.service.gates import OpenGate
 from tuner import codegen
-from tuner.best import lookup_of
 from tuner.codegen import find_generator, generator_names
+from tuner.jobs.one_config import compiled
+from tuner.jobs.tuning import find_problem, installed_toolchains
+from tuner.keeping.best import lookup_of
 from tuner.machine.doctor import examine
-from tuner.one_config import compiled
-from tuner.tuning import find_problem, installed_toolchains
 
 NAME, PACKAGE = "halide-plain", "plain-schedules"
 KERNEL, PARAMS = "box_blur_u8", {"width": 256, "height": 8}

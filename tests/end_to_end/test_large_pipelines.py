@@ -9,6 +9,7 @@ import pytest
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tuner.codegen import find_generator
 from tuner.executor.evaluation import Evaluator
+from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.problem.contract import Contract
@@ -16,7 +17,6 @@ from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
 from tuner.space import Config
-from tuner.tuning import keep_pipeline
 
 TARGET = find_target("hexagon-v66")
 DRAWN = 3

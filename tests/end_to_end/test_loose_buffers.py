@@ -13,12 +13,12 @@ from service.fetching import Wish, fetch
 from service.fetching.sources import LocalSource
 from tests.end_to_end.test_unseen_pipelines import LEAST_RIGHT, gain_of, state, to_the_end
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
-from tuner.best import lookup_of
 from tuner.codegen import find_generator
 from tuner.errors import CandidateError, UserError
+from tuner.keeping.best import lookup_of
+from tuner.keeping.memory_store import MemoryStore
 from tuner.measure import find_measurer
 from tuner.measure.cases import cases_of
-from tuner.memory_store import MemoryStore
 from tuner.records.candidate import Candidate, Problem
 from tuner.records.outcome import Outcome
 

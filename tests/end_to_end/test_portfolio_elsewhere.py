@@ -10,11 +10,11 @@ import pytest
 import tuner
 from db import open_store
 from db.exchange import export_schedules, import_schedules
-from tuner.best import lookup_of
 from tuner.codegen.portfolio import GENERATOR, spaces
+from tuner.jobs.one_config import compiled
+from tuner.jobs.tuning import find_problem, installed_toolchains
+from tuner.keeping.best import lookup_of
 from tuner.kernels import find_kernel
-from tuner.one_config import compiled
-from tuner.tuning import find_problem, installed_toolchains
 
 KERNEL, PARAMS = "box_blur_u8", {"width": 256, "height": 8}
 

@@ -13,6 +13,7 @@ from tuner.codegen import find_generator
 from tuner.codegen.halide.uploads.contents import checked, is_read
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS
 from tuner.executor.evaluation import Evaluator
+from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
@@ -21,7 +22,6 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
-from tuner.tuning import keep_pipeline
 
 TARGET = find_target("hexagon-v66")
 NOT_WRITTEN = {"sorted_avg", "promise_clamped", "if_then_else"}

@@ -10,7 +10,7 @@ import tuner
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["gemm_u8", "sobel_u8"])
 def test_two_runs_give_the_same_trials_and_cycles(kernel):
-    from tuner.memory_store import MemoryStore
+    from tuner.keeping.memory_store import MemoryStore
 
     runs = []
     for _ in range(2):

@@ -24,11 +24,12 @@ from tuner.codegen import find_generator
 from tuner.codegen.halide import server
 from tuner.codegen.halide.uploads import readers
 from tuner.executor.evaluation import Evaluator
-from tuner.job_result import TuneResult
+from tuner.jobs.job_result import TuneResult
+from tuner.jobs.tuning import keep_pipeline
+from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
 from tuner.measure import find_measurer
 from tuner.measure.cases import cases_of
-from tuner.memory_store import MemoryStore
 from tuner.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
@@ -37,7 +38,6 @@ from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
 from tuner.search.loop import DEFAULT_CUTOFF
 from tuner.space import Config
-from tuner.tuning import keep_pipeline
 
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
 TARGET = find_target("hexagon-v66")

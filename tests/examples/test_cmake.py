@@ -22,7 +22,7 @@ from tests.examples.building import (
     simulate,
 )
 from tests.service.served import Served, served
-from tuner.tuning import tune
+from tuner.jobs.tuning import tune
 
 pytestmark = pytest.mark.slow
 SHAPE = {"m": 64, "n": 128, "k": 64}

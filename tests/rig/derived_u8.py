@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tuner.derived import DerivedKernel
 from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param
+from tuner.uploaded.derived import DerivedKernel
 
 KERNELS = "across_u8=tests.rig.derived_u8:AcrossU8,misnamed_u8=tests.rig.derived_u8:MisnamedU8"
 

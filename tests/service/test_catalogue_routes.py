@@ -31,7 +31,7 @@ def test_an_unknown_kernel_is_not_found_and_the_near_one_named(client: TestClien
 def test_a_space_belongs_to_a_problem(client: TestClient, query: str) -> None:
     answer = client.get(f"/v1/kernels/scale_u8/space?{query}&contract=host")
     kernel = find_kernel("scale_u8")
-    from tuner.tuning import find_problem
+    from tuner.jobs.tuning import find_problem
 
     problem = find_problem("scale_u8", {"h": 8, "n": 1024}, "hexagon-v66", "host")
     assert answer.json()["digest"] == space_of(None, kernel, problem).digest

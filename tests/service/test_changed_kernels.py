@@ -19,8 +19,8 @@ from service.settings import Settings
 from tests.service.gates import OpenGate
 from tests.service.stored import problem, store_schedule
 from tests.tuner.kernels.test_sources import another_process
-from tuner.best import lookup_of
 from tuner.errors import UserError
+from tuner.keeping.best import lookup_of
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
 KERNEL = """

@@ -6,7 +6,7 @@ from starlette.testclient import TestClient
 
 from db.sql_store import SqlStore
 from tests.service.stored import DOUBTED, problem, store_doubted, store_schedule
-from tuner.doubt import NO_COUNTS
+from tuner.search.doubt import NO_COUNTS
 
 
 def test_a_schedule_tells_which_cost_it_hangs_on(client: TestClient, store: SqlStore) -> None:

@@ -24,10 +24,10 @@ from db.sql_store import SqlStore
 from service import importing
 from service.cli.app import app as commands
 from tests.service.stored import a_config, problem, store_schedule
-from tuner.best import lookup_of
 from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
+from tuner.keeping.best import lookup_of
 
 UNCHECKED = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow)
 

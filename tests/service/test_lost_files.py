@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 from db.exchange import export_schedules, import_schedules
 from db.sql_store import SqlStore
 from tests.service.stored import problem, store_schedule
-from tuner.best import lookup_of
 from tuner.conformance.records import TOOLCHAIN
+from tuner.keeping.best import lookup_of
 from tuner.records.trial import JobSpec, JobState
 
 BEST = "/v1/schedules/best"

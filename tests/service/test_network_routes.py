@@ -22,8 +22,8 @@ from tests.service.cli.test_batches import stored
 from tests.service.gates import CallerGate
 from tests.service.job_routes import items, made, use_stand_ins
 from tests.service.stored import problem, store_schedule
-from tuner.best import lookup_of
 from tuner.conformance.stores import NETWORK, new_job
+from tuner.keeping.best import lookup_of
 from tuner.records.batch import BatchPlan, NetworkLayer, NewJob
 from tuner.records.trial import JobState, Submission
 

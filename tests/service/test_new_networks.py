@@ -16,7 +16,7 @@ from service.settings import Settings
 from tests.service.cli.test_batches import stored
 from tests.service.gates import CallerGate
 from tests.service.job_routes import use_stand_ins
-from tests.tuner.test_network_plans import PLAN
+from tests.tuner.jobs.test_network_plans import PLAN
 from tuner.kernels.blocked import BlockedExpandedConv
 from tuner.records.trial import JobState
 

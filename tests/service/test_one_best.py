@@ -27,8 +27,8 @@ from tests.service.gates import CallerGate, OpenGate
 from tests.service.live import live
 from tuner.conformance.best import ROWS, BestConformance, Row
 from tuner.errors import UserError
-from tuner.job_result import result
-from tuner.store import TrialStore
+from tuner.jobs.job_result import result
+from tuner.keeping.store import TrialStore
 
 BEST = "/v1/schedules/best"
 _numbers = itertools.count()

@@ -15,8 +15,8 @@ from db.models import ArtifactRow, ScheduleRow
 from db.sql_store import SqlStore
 from service.fetching.sources import LocalSource
 from tests.service.stored import problem, store_schedule
-from tuner.best import lookup_of
 from tuner.errors import StoreError, UserError
+from tuner.keeping.best import lookup_of
 
 SHAPE = {"m": 64, "n": 128, "k": 128}
 OF = problem(**SHAPE)

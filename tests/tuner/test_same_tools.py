@@ -10,14 +10,14 @@ import pytest
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.search.test_loop import PROBLEM, SPACE
-from tuner import tuning
 from tuner.errors import ToolchainError, UserError
 from tuner.executor.cluster import tasks
+from tuner.jobs import tuning
+from tuner.jobs.tuning import require_same_tools
+from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.qemu import measurer as qemu
-from tuner.memory_store import MemoryStore
 from tuner.records.trial import Job, JobSpec
-from tuner.tuning import require_same_tools
 
 HERE = tuning._toolchain(StandInGenerator(), StandInMeasurer())
 

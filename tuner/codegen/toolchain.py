@@ -19,9 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from tuner.codegen.requirements import reinstall
 from tuner.errors import InternalError, StoreError, ToolchainError
 from tuner.paths import cached
-from tuner.requirements import reinstall
 
 _BUILD_SECONDS = 300
 """Far more than any build here takes (well under a second), even on a loaded machine."""

@@ -1,5 +1,5 @@
 """The conformance suite of artifact storages: what every
-:class:`tuner.artifact_storage.ArtifactStorage` must do."""
+:class:`tuner.keeping.artifact_storage.ArtifactStorage` must do."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from abc import abstractmethod
 
 import pytest
 
-from tuner import artifact_storage
-from tuner.artifact_storage import ArtifactStorage, LostFileError
 from tuner.errors import HvxtuneError, InternalError, StoreError
 from tuner.identity import digest_of_bytes
+from tuner.keeping import artifact_storage
+from tuner.keeping.artifact_storage import ArtifactStorage, LostFileError
 
 KEY = "ab/" + "ab" * 32 + "-0123456789abcdef.zip"
 DATA = bytes(range(256)) * 40

@@ -13,9 +13,10 @@ from typing import Final
 
 import pytest
 
-from tuner.best import Lookup, lookup_of
 from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN, measurement
 from tuner.identity import digest_of_bytes
+from tuner.keeping.best import Lookup, lookup_of
+from tuner.keeping.store import TrialStore
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
@@ -23,7 +24,6 @@ from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobSpec, JobState, Schedule, Submission, Trial
 from tuner.space import Config
-from tuner.store import TrialStore
 
 KERNEL: Final = "gemm_u8"
 WHOLE: Final = {"m": 64, "n": 128, "k": 128}

@@ -27,7 +27,6 @@ import pytest
 from tuner.codegen import CodeGenerator
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.conformance.patience import PATIENCE_S
-from tuner.derived import DerivedKernel
 from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json
 from tuner.kernels import Kernel, attached_kernel, find_kernel
@@ -42,6 +41,7 @@ from tuner.problem.target import find_target
 from tuner.problem.workload import Problem
 from tuner.records.candidate import Candidate
 from tuner.space import Config, Space
+from tuner.uploaded.derived import DerivedKernel
 
 TARGET = find_target("hexagon-v66")
 NARROW = replace(TARGET, name="narrow", vector_bytes=64, vector_alignment_bytes=64)
@@ -393,7 +393,7 @@ class KernelCodeConformance(_OfOneKernel):
     def test_a_search_ends_with_a_verified_schedule(
         self, kernel: Kernel, workshop: Workshop
     ) -> None:
-        from tuner.tuning import tune
+        from tuner.jobs.tuning import tune
 
         result = tune(kernel.name, trials=TRIALS)
         found = result.best.measurement if result.best is not None else None

@@ -13,8 +13,8 @@ from tuner.conformance.candidates import KERNEL, scale_artifact, scale_problem
 from tuner.errors import CandidateError, UserError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure import Measurer
-from tuner.objectives import figures_of
 from tuner.problem.contract import Contract
+from tuner.problem.objectives import figures_of
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, Measurement, Problem
 from tuner.records.outcome import Outcome

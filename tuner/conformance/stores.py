@@ -1,4 +1,4 @@
-"""The conformance suite of stores: what every :class:`tuner.store.TrialStore` must do.
+"""The conformance suite of stores: what every :class:`tuner.keeping.store.TrialStore` must do.
 
 A store's test module inherits the class and makes the store. Which schedule is best is a suite of
 its own, :mod:`tuner.conformance.best`, because it is run over more than stores.
@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from tuner.best import lookup_of
 from tuner.conformance.records import (
     NEWER_TOOLCHAIN,
     SPACE,
@@ -29,6 +28,8 @@ from tuner.conformance.records import (
     spec,
 )
 from tuner.errors import InternalError, StoreError, UserError
+from tuner.keeping.best import lookup_of
+from tuner.keeping.store import TrialStore
 from tuner.problem.contract import Contract
 from tuner.records.batch import Batch, BatchPlan, NetworkLayer, NewJob
 from tuner.records.candidate import CacheState, Fidelity, Problem
@@ -43,7 +44,6 @@ from tuner.records.trial import (
     RemainingGain,
     Submission,
 )
-from tuner.store import TrialStore
 
 NOW = 1_800_000_000.0
 

@@ -10,9 +10,9 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from tuner.baselines import Baseline
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, DeviceError, UserError
+from tuner.executor.baselines import Baseline
 from tuner.measure.measurer import DEVICE_ATTEMPTS, Measurer, Timed
 from tuner.records.candidate import Artifact, Candidate, Measurement, Problem
 from tuner.records.outcome import Outcome

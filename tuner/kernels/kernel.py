@@ -14,9 +14,9 @@ from tuner.errors import InternalError, UserError
 from tuner.kernels.pixel import NotAStencilError, Pixel
 from tuner.kernels.shapes import extreme_shapes, grown_shapes
 from tuner.kernels.sources import source_digest
-from tuner.objectives import DEFAULT_OBJECTIVES
 from tuner.problem.buffers import BufferSpec, ScalarSpec, kept_contracts, require_kept
 from tuner.problem.contract import Contract
+from tuner.problem.objectives import DEFAULT_OBJECTIVES
 from tuner.problem.target import Target
 from tuner.problem.tolerance import Tolerance
 from tuner.problem.workload import Param, Problem, Workload, checked_params
@@ -122,8 +122,8 @@ class Kernel(ABC):
     An author writes :attr:`name`, :attr:`summary` and :attr:`params`, the algorithm twice
     (:meth:`reference` in NumPy, which decides what is right, and :meth:`pipeline` in Halide), its
     :meth:`buffers`, and :meth:`space` with :meth:`schedule`; to leave out those two, inherit
-    :class:`tuner.derived.DerivedKernel`, which derives them from the pipeline. All other methods
-    have defaults to override where they do not fit.
+    :class:`tuner.uploaded.derived.DerivedKernel`, which derives them from the pipeline. All other
+    methods have defaults to override where they do not fit.
 
     Instances hold no state, are made without arguments and may be used from several threads.
     Methods are deterministic and, except for :meth:`reference` and :meth:`pipeline`, cheap; only

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tuner.syntax import parse_module
+from tuner.space.syntax import parse_module
 
 _OWN_FAMILY = "tuner.kernels"
 _OWN_ROOT = _OWN_FAMILY.partition(".")[0]

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.codegen.requirements import reinstall
 from tuner.errors import HvxtuneError
-from tuner.finding import Finding
+from tuner.measure.finding import Finding
 from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE, cached, writable
-from tuner.requirements import reinstall
 
 if TYPE_CHECKING:
     from tuner.problem.target import Target

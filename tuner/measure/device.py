@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from tuner.errors import CandidateError, DeviceError
-from tuner.finding import Finding
+from tuner.measure.finding import Finding
 from tuner.problem.target import TARGETS, Target
 from tuner.records.candidate import Artifact, Fidelity, Measurement, Problem
 from tuner.registry import Registry

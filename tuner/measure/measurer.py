@@ -63,7 +63,8 @@ class Measurer(ABC):
     """Whether its constructor also takes ``access``, a :class:`DeviceAccess`."""
     fidelity: Fidelity
     counted: frozenset[str] = frozenset({"cycles", "code_bytes"})
-    """The objectives (:data:`tuner.objectives.OBJECTIVES`) that each of its measurements counts."""
+    """The objectives (:data:`tuner.problem.objectives.OBJECTIVES`) that each of its measurements
+    counts."""
 
     @abstractmethod
     def __init__(self, *, cache: CacheState = "warm") -> None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from tuner.errors import UserError
-from tuner.syntax import parse_expression, parse_module
+from tuner.space.syntax import parse_expression, parse_module
 
 _MOST_CHARACTERS = 500
 _MOST_VALUE = 1 << 40

@@ -16,7 +16,6 @@ from tuner.errors import InternalError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import PACKAGE_PREFIX
 from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
-from tuner.objectives import checked_objectives
 from tuner.packages import files
 from tuner.packages.builds import Build, Making, find_build
 from tuner.packages.expressions import arithmetic, condition
@@ -25,6 +24,7 @@ from tuner.packages.manifest import ArgumentTable, DataTable, value_at
 from tuner.packages.references import reference_of
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
+from tuner.problem.objectives import checked_objectives
 from tuner.problem.target import Target
 from tuner.problem.tolerance import Tolerance
 from tuner.problem.workload import Param, Problem

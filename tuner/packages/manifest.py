@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, ValidationError
 
 from tuner.errors import UserError
-from tuner.objectives import CYCLES, OBJECTIVES, checked_objectives
 from tuner.packages.expressions import Value, arithmetic, condition
 from tuner.packages.options import (
     BuildOptions,
@@ -26,6 +25,7 @@ from tuner.packages.options import (
     Identifier,
     Strict,
 )
+from tuner.problem.objectives import CYCLES, OBJECTIVES, checked_objectives
 from tuner.space import Constraint, Knob, Space
 
 FILE = "kernel.toml"

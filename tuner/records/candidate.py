@@ -91,8 +91,8 @@ class Measurement:
     ``cycles`` do not; ``None`` where nobody timed them, and ``cycles`` contain them as well.
     ``temperature_c`` is the hottest sensor after the last repeat, in degrees Celsius; ``None``
     where there is no sensor. ``event_counts`` are the events that a timing model makes cycles of
-    (:meth:`tuner.measure.qemu.events.Events.as_dict`), for :mod:`tuner.doubt`. Stores keep them
-    beside the measurement: one that is read back lacks them.
+    (:meth:`tuner.measure.qemu.events.Events.as_dict`), for :mod:`tuner.search.doubt`. Stores keep
+    them beside the measurement: one that is read back lacks them.
     """
 
     cycles: int

@@ -2,8 +2,8 @@
 
 A field of :class:`SearchOptions` or :class:`JobOptions` is the only place where an option's name,
 type, default, bounds, unit and wording are written. The REST body, the options of ``hvxtune tune``,
-the form of the pages, the keywords of :func:`tuner.tuning.plan`, what a stored job keeps, its JSON
-and the table in docs/cli.md follow from it.
+the form of the pages, the keywords of :func:`tuner.jobs.tuning.plan`, what a stored job keeps, its
+JSON and the table in docs/cli.md follow from it.
 
 A new option is a field here, and whatever is to read it: ``job.spec.NAME``.
 """
@@ -20,8 +20,8 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tuner.errors import UserError
-from tuner.objectives import DEFAULT_OBJECTIVES, OBJECTIVES
 from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.problem.objectives import DEFAULT_OBJECTIVES, OBJECTIVES
 from tuner.records.candidate import CacheState
 
 DEFAULT_TRIALS = 100
@@ -64,10 +64,10 @@ class Option:
     ``name`` is that of the field, of the keyword, and of the REST field; ``formerly`` are spellings
     that are still accepted. ``kind`` says what a value is; a ``share`` is shown to people as a
     percentage. Bounds are inclusive, those of a share are not. ``choices`` are the values that
-    would do, or the name of what knows them (:func:`tuner.choices.choices_of`). ``unset`` says what
-    leaving it out means, where the default does not. ``switch`` is the value that a mere flag, or
-    a ticked box, stands for. ``at_service`` says why it means nothing without a service; such an
-    option has its default there. ``see`` is where docs/ says more.
+    would do, or the name of what knows them (:func:`tuner.jobs.choices.choices_of`). ``unset``
+    says what leaving it out means, where the default does not. ``switch`` is the value that a mere
+    flag, or a ticked box, stands for. ``at_service`` says why it means nothing without a service;
+    such an option has its default there. ``see`` is where docs/ says more.
     ``listed`` ones are shown in lists of jobs, too.
     """
 

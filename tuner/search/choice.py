@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tuner.doubt import Doubt, doubt_of
+from tuner.keeping.store import TrialStore
 from tuner.records.trial import Job, Schedule
-from tuner.store import TrialStore
+from tuner.search.doubt import Doubt, doubt_of
 
 
 def robust_schedule(job: Job, store: TrialStore) -> Schedule | None:

@@ -22,16 +22,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tuner.doubt import TIE
 from tuner.errors import CandidateError, UserError
 from tuner.executor.evaluation import Evaluator
+from tuner.keeping.store import TrialStore
 from tuner.measure.measurer import Measurer
 from tuner.records.candidate import Artifact, Candidate
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, Job, Promotion, Schedule, Trial
+from tuner.search.doubt import TIE
 from tuner.search.plausible import PlausibleCosts
 from tuner.search.ranking import FidelityPair, fit
-from tuner.store import TrialStore
 
 _POLL_S = 0.2
 _NOTHING_NEW = -1

@@ -14,19 +14,20 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from tuner.baselines import Baseline, is_foreign
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, HvxtuneError, OutOfTimeError
 from tuner.executor import Executor, open_executor
+from tuner.executor.baselines import Baseline, is_foreign
 from tuner.executor.evaluation import (
     DisagreementError,
     Evaluation,
     Evaluator,
     require_agreement,
 )
+from tuner.keeping.store import TrialStore
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
-from tuner.objectives import Front, figures_of
+from tuner.problem.objectives import Front, figures_of
 from tuner.records.candidate import Candidate
 from tuner.records.trial import (
     Budget,
@@ -45,7 +46,6 @@ from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
 from tuner.search.stopping import Improvements, reason_of, reason_of_failure, reason_to_stop
 from tuner.space import Config, Space
-from tuner.store import TrialStore
 
 _POLL_S = 0.2
 """How often a request to stop is looked at while candidates are in flight."""

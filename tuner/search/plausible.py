@@ -1,6 +1,6 @@
 """Trials priced all over the box of plausible costs, while a search goes on.
 
-:mod:`tuner.doubt` says what the box is, and prices a whole job once it has ended.
+:mod:`tuner.search.doubt` says what the box is, and prices a whole job once it has ended.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from functools import cached_property
 
 import numpy as np
 
-from tuner.doubt import POINTS, ROUNDED
 from tuner.measure.qemu.cycles import Floats
 from tuner.measure.qemu.events import Events
 from tuner.measure.qemu.model import Parameters, find_model, parameters_of
 from tuner.measure.qemu.predictor import Observation, Predictor
 from tuner.measure.qemu.uncertain import box, fittable
-from tuner.objectives import figures_of
+from tuner.problem.objectives import figures_of
 from tuner.problem.target import Target
 from tuner.records.candidate import Measurement
 from tuner.records.trial import JobSpec, Trial
+from tuner.search.doubt import POINTS, ROUNDED
 
 
 class PlausibleCosts:
@@ -62,10 +62,10 @@ def robust_figure(priced: Floats) -> float:
     """The geometric mean of cycles over the box: what is least for a robust schedule.
 
     The robust schedule has the least mean loss against the fastest at each point
-    (:class:`tuner.doubt.Robust`), which changes with every trial that is the fastest somewhere; a
-    sampler needs a figure that stays. ``mean(log(cycles / fastest))`` is the logarithm of this one,
-    less what is the same for all trials, and for small losses ``log(cycles / fastest)`` is the
-    loss.
+    (:class:`tuner.search.doubt.Robust`), which changes with every trial that is the fastest
+    somewhere; a sampler needs a figure that stays. ``mean(log(cycles / fastest))`` is the
+    logarithm of this one, less what is the same for all trials, and for small losses ``log(cycles
+    / fastest)`` is the loss.
     """
     return float(np.exp(np.log(priced).mean()))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import optuna
 from optuna.trial import TrialState, create_trial
 
-from tuner.objectives import DEFAULT_OBJECTIVES, FiguresOf, figures_of
+from tuner.problem.objectives import DEFAULT_OBJECTIVES, FiguresOf, figures_of
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
 from tuner.search import encoding

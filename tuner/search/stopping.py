@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tuner.errors import UserError
-from tuner.objectives import DEFAULT_OBJECTIVES, FiguresOf, Front, figures_of
+from tuner.problem.objectives import DEFAULT_OBJECTIVES, FiguresOf, Front, figures_of
 from tuner.records.trial import Budget, RemainingGain, Trial
 
 

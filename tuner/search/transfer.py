@@ -20,13 +20,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from tuner.baselines import is_foreign
 from tuner.codegen import starts_of
+from tuner.executor.baselines import is_foreign
+from tuner.keeping.store import TrialStore, problem_distance
 from tuner.kernels import Kernel
 from tuner.problem.workload import Problem
 from tuner.records.trial import Job, PastTrial, Trial
 from tuner.space import Config, Space
-from tuner.store import TrialStore, problem_distance
 
 ORIGIN = "transfer"
 _PROBLEMS, _EACH = 2, 4

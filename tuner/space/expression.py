@@ -18,7 +18,7 @@ from types import CodeType
 from typing import Any
 
 from tuner.errors import UserError
-from tuner.syntax import parse_expression
+from tuner.space.syntax import parse_expression
 
 _ALLOWED = (
     ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub,

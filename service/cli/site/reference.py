@@ -14,11 +14,11 @@ From the docstrings. The guides: [client.md](../client.md) for a service,
 
 ## Tuning in this process
 
-::: tuner.tuning
+::: tuner.jobs.tuning
     options:
       members: [tune, tune_pipeline, submit, run, find_problem]
 
-::: tuner.job_result
+::: tuner.jobs.job_result
 
 ## A service
 
@@ -36,7 +36,7 @@ From the docstrings. The guides: [client.md](../client.md) for a service,
 
 ::: tuner.executor.executor
 
-::: tuner.store
+::: tuner.keeping.store
 
 ## Errors
 

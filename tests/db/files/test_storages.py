@@ -17,10 +17,10 @@ from db.files.rows import DatabaseRows
 from db.files.storages import ARTIFACTS_VARIABLE, open_storage, storage_kinds
 from tests.db.files.stand_in_bucket import NewBucket, bucket_server
 from tests.db.postgres_server import NEEDS_POSTGRES, databases
-from tuner.artifact_storage import ArtifactStorage
 from tuner.conformance.artifact_storages import ArtifactStorageConformance, assert_one_line
 from tuner.errors import StoreError, ToolchainError, UserError
 from tuner.identity import digest_of_bytes
+from tuner.keeping.artifact_storage import ArtifactStorage
 
 DIGEST = digest_of_bytes(b"")
 

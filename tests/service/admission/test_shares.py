@@ -19,8 +19,8 @@ from service.auth import Caller, Scope
 from service.settings import Settings
 from tests.service.gates import OpenGate
 from tests.service.job_routes import made
+from tuner.codegen.fairness import ON_BEHALF_OF
 from tuner.conformance.patience import PATIENCE_S
-from tuner.fairness import ON_BEHALF_OF
 
 
 class NamedGate(OpenGate):

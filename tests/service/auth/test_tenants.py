@@ -28,7 +28,7 @@ from service.routers import ROUTERS
 from tests.dashboards.conftest import Browser
 from tests.service.auth.conftest import GetToken, bearing
 from tests.service.stored import problem, store_schedule
-from tuner.best import lookup_of
+from tuner.keeping.best import lookup_of
 from tuner.records.batch import BatchPlan, NewJob
 from tuner.records.network_plan import NetworkPlan, PlannedUnit
 from tuner.records.trial import Submission

@@ -10,9 +10,9 @@ import pytest
 from service.cli import main
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, standing_in_for
-from tuner import one_config, tuning
 from tuner.errors import CandidateError
 from tuner.executor import executor
+from tuner.jobs import one_config, tuning
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.records.candidate import CacheState, Fidelity
 from tuner.records.outcome import Outcome

@@ -11,9 +11,9 @@ import pytest
 from db import open_store
 from service.cli.statuses import Exit
 from tests.service.cli.test_sets import LAYERS
-from tuner import set_tuning, tuning
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.conformance.stores import NETWORK, new_job
+from tuner.jobs import set_tuning, tuning
 from tuner.kernels import find_kernel
 from tuner.records.batch import BatchPlan, NetworkLayer, NewJob
 from tuner.records.trial import JobState, Submission

@@ -11,8 +11,8 @@ from db import open_store
 from db.access.audit import newest_entries
 from tests.rig.stand_in_devices import SCRIPTS, Script, stand_in_phones
 from tests.rig.stand_ins import StandInGenerator, standing_in_for
-from tuner import one_config
 from tuner.executor import executor
+from tuner.jobs import one_config
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 from tuner.space import Config
 

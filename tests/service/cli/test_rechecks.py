@@ -10,8 +10,8 @@ from db import open_store
 from service.cli import rechecking
 from service.cli.statuses import Exit
 from tests.rig.stand_ins import StandInMeasurer
-from tuner import tuning
 from tuner.errors import CandidateError
+from tuner.jobs import tuning
 from tuner.records.outcome import Outcome
 
 TUNE = ["tune", "scale_u8", "--trials", "4", "--workers", "1", "--generator", "halide", "--json"]

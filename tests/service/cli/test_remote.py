@@ -28,9 +28,9 @@ from tests.service.stored import unfit_conductor
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.identity import digest_of_bytes
+from tuner.jobs.tuning import run
 from tuner.problem.default_target import DEFAULT_TARGET, TARGET_VARIABLE
 from tuner.records.trial import JobRequest, JobState, Submission
-from tuner.tuning import run
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,9 @@ from db import open_store
 from service.cli.schedules import write_file
 from service.cli.statuses import Exit
 from tests.service.stored import store_doubted
-from tuner.doubt import NO_COUNTS, Unknown
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
+from tuner.search.doubt import NO_COUNTS, Unknown
 
 TUNE = ["tune", "scale_u8", "--trials", "8", "--workers", "1", "--json"]
 

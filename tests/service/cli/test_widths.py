@@ -16,9 +16,9 @@ from service.cli import output
 from tests.service.cli.test_batches import stored
 from tests.service.stored import unfit_conductor
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
-from tuner.finding import Finding
 from tuner.machine import doctor
 from tuner.measure.farm.roster import Enrolment
+from tuner.measure.finding import Finding
 from tuner.records.trial import JobState, Submission
 
 FINDINGS = [

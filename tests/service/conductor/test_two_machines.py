@@ -21,8 +21,8 @@ from db.place import URL_VARIABLE
 from db.sql_store import SqlStore
 from tests.rig.scale_u8 import KERNELS
 from tests.service.conductor.test_process import COMMAND, ROOT, submitted
-from tuner.best import lookup_of
 from tuner.conformance.patience import until
+from tuner.keeping.best import lookup_of
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE, cache_dir
 from tuner.records.trial import JobState

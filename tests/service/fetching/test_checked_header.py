@@ -11,9 +11,9 @@ from service.fetching.checked_header import header_text
 from tests.rig.scale_u8 import KERNELS, ScaleU8
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.toolchain import NativePart, built
+from tuner.jobs.tuning import find_problem, keep_pipeline
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.problem.contract import Contract
-from tuner.tuning import find_problem, keep_pipeline
 
 SOURCE = """
 #undef NDEBUG /* zig defines it where it optimizes */

@@ -12,11 +12,11 @@ from service.client.cache import ClientCache
 from service.fetching import Wish, fetch
 from service.fetching.pins import read_pins
 from service.fetching.sources import Offer, broken_promise
-from tuner.best import lookup_of
 from tuner.errors import StoreError, UserError
 from tuner.identity import digest_of_bytes
+from tuner.jobs.tuning import find_problem
+from tuner.keeping.best import lookup_of
 from tuner.problem.contract import Contract
-from tuner.tuning import find_problem
 
 OBJECTS = [b"\x7fELF the first", b"\x7fELF a faster one"]
 HEADER = b"int add(struct halide_buffer_t *);\n"

@@ -19,10 +19,10 @@ from service.fetching.pins import NetworkPin, read_pins, write_pins
 from service.fetching.sources import FileKind, NothingStoredError, Offer
 from tests.service.fetching.test_pins import NETWORK, PIN
 from tests.tuner.network.shipping.graphs import GRAPHS
-from tuner.best import Lookup, lookup_of
 from tuner.codegen.toolchain import NativePart, find_toolchain
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.identity import digest_of_bytes
+from tuner.keeping.best import Lookup, lookup_of
 from tuner.kernels import find_kernel
 from tuner.network.shipping import problems_of
 from tuner.problem.contract import Contract

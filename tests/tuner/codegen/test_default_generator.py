@@ -9,12 +9,12 @@ import pytest
 
 from service.cli.measurement import read_config
 from tests.rig.scale_u8 import KERNELS, ScaleU8
-from tuner.baselines import baseline_of
 from tuner.codegen import generator_for, generator_of, space_of, starts_of
 from tuner.codegen.portfolio import GENERATOR
 from tuner.errors import UserError
+from tuner.executor.baselines import baseline_of
+from tuner.jobs.one_config import named_config
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
-from tuner.one_config import named_config
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Problem

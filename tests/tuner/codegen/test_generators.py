@@ -9,13 +9,13 @@ from typing import ClassVar
 import pytest
 
 from tests.rig.scale_u8 import KERNELS
-from tuner import one_config
 from tuner.codegen import clang, find_generator, generator_names
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.codegen.portfolio import GENERATOR
 from tuner.conformance.generators import GeneratorConformance
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError
+from tuner.jobs import one_config
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
 from tuner.packages.files import read_folder
 from tuner.packages.kernel import kept_here

@@ -18,11 +18,11 @@ from tuner.codegen.halide.generator import HalideGenerator
 from tuner.codegen.toolchain import built
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError
+from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
-from tuner.tuning import keep_pipeline
 
 ROOT = Path(__file__).parents[3]
 KERNELS = (

@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from tuner import tuning
 from tuner.codegen import clang, space_of, starts_of
 from tuner.codegen.clang import HalideClangGenerator
 from tuner.codegen.confinement import SYSTEM
@@ -16,8 +15,9 @@ from tuner.codegen.halide.servers import CompileServers
 from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, UserError
+from tuner.jobs import tuning
+from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel, kernel_names
-from tuner.memory_store import MemoryStore
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate

@@ -13,9 +13,9 @@ from tuner.errors import ToolchainError, UserError
 from tuner.executor import EXECUTOR_VARIABLE, find_executor, open_executor
 from tuner.executor.evaluation import Evaluation, Evaluator
 from tuner.executor.executor import ThreadExecutor
+from tuner.jobs.tuning import plan
 from tuner.records.candidate import Candidate
 from tuner.space import Config
-from tuner.tuning import plan
 
 
 class TestThreads(ExecutorConformance):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tuner import one_config
+from tuner.jobs import one_config
+from tuner.jobs.tuning import find_problem
 from tuner.kernels import find_kernel
 from tuner.records.outcome import Outcome
-from tuner.tuning import find_problem
 
 
 @pytest.mark.slow

@@ -11,13 +11,13 @@ from service.fetching.checked_header import header_text
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.halide.uploads import Analysis, SizeParam
 from tuner.errors import UserError
+from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import attached_kernel, find_kernel
 from tuner.measure.cases import cases_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.problem.workload import Workload
 from tuner.space.derivation import BufferFacts, PipelineFacts, StageFacts
-from tuner.tuning import keep_pipeline
 from tuner.uploaded import PipelineKernel, files, kernel_name
 
 TARGET = find_target("hexagon-v66")

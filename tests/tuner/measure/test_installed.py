@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 PACKAGE = '''
 from dataclasses import dataclass
 
-from tuner.finding import Finding
+from tuner.measure.finding import Finding
 from tuner.measure.device import DeviceSettings, key
 from tuner.measure.qemu.device import SimulatorSlot
 from tuner.measure.qemu.measurer import QemuMeasurer

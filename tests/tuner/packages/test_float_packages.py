@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.packages.broken import edit, opened
-from tuner.memory_store import MemoryStore
+from tuner.jobs.tuning import plan, tune
+from tuner.keeping.memory_store import MemoryStore
 from tuner.packages.check import Checked, checked
 from tuner.packages.files import keep
 from tuner.problem.target import find_target
-from tuner.tuning import plan, tune
 
 pytestmark = pytest.mark.slow
 

@@ -11,13 +11,13 @@ from tests.rig.cpp_compilers import NEEDS_CPP
 from tests.tuner.packages.broken import edit, opened
 from tuner.codegen import space_of, starts_of
 from tuner.errors import UserError
-from tuner.memory_store import MemoryStore
+from tuner.jobs.tuning import tune
+from tuner.keeping.memory_store import MemoryStore
 from tuner.packages.files import read_folder
 from tuner.packages.kernel import kept_here
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.space import Space
-from tuner.tuning import tune
 
 pytestmark = [pytest.mark.slow, NEEDS_CPP]
 

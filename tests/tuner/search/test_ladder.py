@@ -13,7 +13,7 @@ from tests.tuner.search.test_loop import KERNEL, LOOKUP, PROBLEM, SPACE, cycles_
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, ToolchainError, UserError
 from tuner.identity import digest_of
-from tuner.memory_store import MemoryStore
+from tuner.keeping.memory_store import MemoryStore
 from tuner.records.candidate import Artifact
 from tuner.records.outcome import Outcome
 from tuner.records.request import Preference

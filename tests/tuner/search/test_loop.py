@@ -10,14 +10,14 @@ import pytest
 
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, stand_in_artifact
-from tuner.baselines import Baseline
-from tuner.best import Lookup
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, DeviceError, OutOfTimeError, ToolchainError
+from tuner.executor.baselines import Baseline
 from tuner.executor.evaluation import DisagreementError
-from tuner.memory_store import MemoryStore
-from tuner.objectives import DEFAULT_OBJECTIVES
+from tuner.keeping.best import Lookup
+from tuner.keeping.memory_store import MemoryStore
 from tuner.problem.contract import Contract
+from tuner.problem.objectives import DEFAULT_OBJECTIVES
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, JobRequest, JobSpec, JobState, PendingTrial

@@ -14,19 +14,19 @@ from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInMeasurer
 from tests.tuner.search.test_ladder import Climb
 from tests.tuner.search.test_loop import LOOKUP, PROBLEM, SPACE, Rig, raising
-from tuner import doubt
 from tuner.errors import CandidateError, UserError
-from tuner.job_result import result
+from tuner.jobs.job_result import result
+from tuner.jobs.tuning import plan
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.records.candidate import Measurement
 from tuner.records.outcome import Outcome
 from tuner.records.request import Preference
 from tuner.records.trial import Budget, JobRequest, JobState, Trial
+from tuner.search import doubt
 from tuner.search import loop as tuning_loop
 from tuner.search.choice import robust_schedule
 from tuner.search.plausible import PlausibleCosts, Told, robust_figure
 from tuner.space import Config
-from tuner.tuning import plan
 
 EVENTS: Mapping[int, Mapping[str, int]] = {
     1: {"packets": 900, "l2_accesses": 800},

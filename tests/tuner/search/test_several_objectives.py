@@ -9,7 +9,7 @@ import pytest
 
 from tests.tuner.search.test_loop import LOOKUP, SPACE, Rig
 from tuner.conformance.records import artifact, failed, measurement, ok
-from tuner.objectives import figures_of
+from tuner.problem.objectives import figures_of
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, JobState
 from tuner.search.loop import DEFAULT_CUTOFF

@@ -9,7 +9,7 @@ import pytest
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.search.test_loop import SPACE, cycles_of
-from tuner.memory_store import MemoryStore
+from tuner.keeping.memory_store import MemoryStore
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.trial import JobSpec

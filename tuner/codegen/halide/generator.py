@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.codegen.halide.servers import LLVM_ARGUMENTS, CompileServer, ServerGenerator
+from tuner.codegen.requirements import reinstall
 from tuner.errors import ToolchainError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel, find_kernel
 from tuner.kernels.sources import source_digest
 from tuner.records.candidate import Artifact, Candidate, Problem
-from tuner.requirements import reinstall
 from tuner.space import Config, Directive, Knob, Space
 
 _BASE_KINDS = ("header", "schedule")

@@ -28,11 +28,11 @@ from typing import Any
 from tuner.codegen.generator import CodeGenerator
 from tuner.codegen.halide.children import PATIENCE
 from tuner.codegen.halide.server import EXIT_INSTALLATION, MODULE
+from tuner.codegen.requirements import reinstall
 from tuner.codegen.toolchain import NativePart, built
 from tuner.errors import CandidateError, OutOfTimeError, ToolchainError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.records.outcome import Outcome
-from tuner.requirements import reinstall
 
 TIME_LIMIT_S = 20.0
 """Wall time of one step of a compilation (typical 0.2 to 0.8 s; some never end)."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from tuner.errors import DeviceError, HvxtuneError, ToolchainError, UserError
-from tuner.finding import Finding
 from tuner.measure.android.adb import ShellOutput, find_adb
 from tuner.measure.android.call import (
     PROPERTIES,
@@ -26,6 +25,7 @@ from tuner.measure.dsp.device import DspDevice
 from tuner.measure.dsp.queue import CallResult, Power, QueuedRun
 from tuner.measure.dsp.sdk import SDK_VARIABLES, SKEL, TOOL, sdk_root
 from tuner.measure.dsp.shared_object import driver
+from tuner.measure.finding import Finding
 from tuner.records.candidate import Fidelity
 
 _PROBE_S = 3.0

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from tuner.errors import CandidateError, DeviceError, ToolchainError, UserError
-from tuner.finding import Finding
 from tuner.measure.device import (
     Bundle,
     BundleEntry,
@@ -29,6 +28,7 @@ from tuner.measure.dsp.sdk import (
     locate,
     sdk_root,
 )
+from tuner.measure.finding import Finding
 from tuner.measure.hexagon_sim.call import Form, SimulatorCalls, remove_leftovers
 from tuner.measure.hexagon_sim.qurt import QurtForm
 from tuner.measure.hexagon_sim.standalone import (

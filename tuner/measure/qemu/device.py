@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from tuner.codegen.requirements import SET_UP
 from tuner.codegen.toolchain import built
 from tuner.errors import CandidateError, DeviceError, HvxtuneError, ToolchainError
-from tuner.finding import Finding
 from tuner.identity import digest_of_bytes
 from tuner.measure.cases import Case, CaseSet
 from tuner.measure.device import (
@@ -22,6 +22,7 @@ from tuner.measure.device import (
     Sampled,
     key,
 )
+from tuner.measure.finding import Finding
 from tuner.measure.harness import idle_candidate
 from tuner.measure.image import image_of
 from tuner.measure.qemu.measurer import QemuMeasurer
@@ -31,7 +32,6 @@ from tuner.measure.qemu.simulation import simulate
 from tuner.measure.qemu.simulator import find_simulator
 from tuner.problem.target import BASELINE_TARGET, Target, find_target
 from tuner.records.candidate import Artifact, Fidelity
-from tuner.requirements import SET_UP
 
 LAYERS = {
     1 << 0: "resource limits",

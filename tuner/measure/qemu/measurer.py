@@ -24,7 +24,7 @@ from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import Runs, Simulation, simulate
 from tuner.measure.qemu.simulator import PLUGIN, find_simulator
 from tuner.measure.qemu.sources import buildable_archs
-from tuner.objectives import OBJECTIVES
+from tuner.problem.objectives import OBJECTIVES
 from tuner.problem.target import TARGETS, Target
 from tuner.records.candidate import (
     CACHE_STATES,

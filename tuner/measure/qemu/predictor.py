@@ -1,6 +1,7 @@
 """The model's cycles of many runs at many costs: one matrix product, and what is not linear.
 
-Events do not depend on costs, so neither calibration nor :mod:`tuner.doubt` runs anything again.
+Events do not depend on costs, so neither calibration nor :mod:`tuner.search.doubt` runs anything
+again.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Observation:
 
 class Predictor:
     """The model's cycles of many observations at once: what a fit asks for thousands of times, and
-    what shows how a choice depends on assumed costs (:mod:`tuner.doubt`).
+    what shows how a choice depends on assumed costs (:mod:`tuner.search.doubt`).
 
     The sums of :func:`~tuner.measure.qemu.cycles.cycles_of` without its split by cause; a test
     holds that they are equal.

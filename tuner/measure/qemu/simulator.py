@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.codegen.requirements import SET_UP
 from tuner.codegen.toolchain import NativePart, built
 from tuner.errors import ToolchainError
 from tuner.measure.harness.linking import FindLacking
@@ -29,7 +30,6 @@ from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders, Session, State
 from tuner.paths import cache_dir, earlier_places
 from tuner.problem.target import BASELINE_TARGET, find_target
-from tuner.requirements import SET_UP
 
 _TABLE = Path(__file__).with_name("instructions.toml")
 _PARSE_BITS = np.uint32(0xC000)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from tuner.best import lookup_of
 from tuner.errors import UserError
+from tuner.keeping.best import lookup_of
+from tuner.keeping.store import TrialStore
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.model import find_model
 from tuner.network.graph import Graph, Node, Shape, Work
@@ -24,7 +25,6 @@ from tuner.network.planning.topology import Topology, Unit
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target, find_target
 from tuner.problem.workload import Problem, Workload
-from tuner.store import TrialStore
 
 OF_PEAK = 2.0
 """An estimate in cycles at the HVX peak (:meth:`tuner.kernels.WorkCounts.peak_cycles`): textbook

@@ -16,9 +16,10 @@ from typing import Self
 
 import numpy as np
 
-from tuner.best import lookup_of
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.errors import CandidateError
+from tuner.keeping.best import lookup_of
+from tuner.keeping.store import TrialStore
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.network import reference
@@ -31,7 +32,6 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import Target
 from tuner.problem.workload import Problem
 from tuner.records.candidate import Artifact, Candidate
-from tuner.store import TrialStore
 
 GENERATOR = "halide"
 """Makes the objects of textbook schedules, of kernels that have no generator of their own."""

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from tuner.errors import CandidateError
+from tuner.keeping.store import TrialStore
 from tuner.kernels import find_kernel
 from tuner.network import reference
 from tuner.network.graph import Array, Graph
@@ -53,7 +54,6 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import Target
 from tuner.problem.workload import Problem
 from tuner.records.outcome import Outcome
-from tuner.store import TrialStore
 
 MOVED = "moved"
 """In place of the origin of an object: a layer that moves elements on the DSP, or renames them."""

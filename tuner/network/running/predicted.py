@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tuner.errors import UserError
+from tuner.keeping.store import TrialStore
 from tuner.network.graph import Graph
 from tuner.network.planning.costs import costs, stored_cycles
 from tuner.network.planning.sequence import Group, cost_of
@@ -13,7 +14,6 @@ from tuner.network.planning.topology import Topology, Unit
 from tuner.network.running.offload import OffloadedRun
 from tuner.network.running.steps import DSP
 from tuner.problem.target import Target
-from tuner.store import TrialStore
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ from typing import Any
 
 from elftools.common.exceptions import ELFError
 
-from tuner.best import lookup_of
 from tuner.codegen.halide.standalone_runtime import write_runtime
 from tuner.codegen.toolchain import NativePart, find_toolchain, fingerprint
 from tuner.errors import CandidateError, StoreError, UserError
 from tuner.identity import digest_of_bytes
+from tuner.keeping.best import lookup_of
+from tuner.keeping.store import TrialStore
 from tuner.measure.harness import HALIDE_BUFFER
 from tuner.measure.measurer import Measurer
 from tuner.measure.qemu.measurer import QemuMeasurer
@@ -44,7 +45,6 @@ from tuner.problem.target import Target
 from tuner.problem.workload import Problem, Workload
 from tuner.records.candidate import Artifact, CacheState
 from tuner.space.config import Config
-from tuner.store import TrialStore
 
 MANIFEST = "manifest.json"
 FORMAT = 1

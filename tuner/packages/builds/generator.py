@@ -19,7 +19,7 @@ from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem
 from tuner.space import Config, Constraint, Knob, Space
-from tuner.syntax import parse_expression
+from tuner.space.syntax import parse_expression
 
 SCHEDULE, HAND, DERIVED = "schedule", "hand", "derived"
 """The knob that chooses between the Generator's own schedule and a derived one."""

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from tuner.codegen.confinement import SYSTEM
 from tuner.codegen.halide.servers import CompileServers
+from tuner.codegen.requirements import reinstall
 from tuner.codegen.toolchain import first_diagnostic
 from tuner.errors import CandidateError, StoreError, ToolchainError, UserError
 from tuner.identity import canonical_json, digest_of_bytes
 from tuner.machine.whole_files import written_whole
 from tuner.paths import cached
 from tuner.records.outcome import Outcome
-from tuner.requirements import reinstall
 
 _COMPILERS = ("g++", "clang++")
 _STANDARD = "-std=c++17"

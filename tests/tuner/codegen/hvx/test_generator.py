@@ -13,12 +13,12 @@ from tuner.codegen.hvx.generator import HvxGenerator, translation_unit
 from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
+from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import Kernel, find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
-from tuner.tuning import keep_pipeline
 
 TARGET = find_target("hexagon-v66")
 KERNELS = ("box_blur_u8", "gaussian5x5_u8", "sobel_u8", "add_u8", "lut_u8", "rgb_to_gray_u8")

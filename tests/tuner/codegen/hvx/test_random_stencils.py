@@ -11,12 +11,12 @@ from tests.rig.random_stencils import random_stencil
 from tuner.codegen.hvx.generator import HvxGenerator
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
+from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
-from tuner.tuning import keep_pipeline
 
 TARGET = find_target("hexagon-v66")
 WHOLE, RAGGED = (128, 256, 384, 512), (129, 200, 300, 520)

@@ -23,7 +23,7 @@ from tuner.conformance.patience import PATIENCE_S, until
 from tuner.errors import ToolchainError, UserError
 from tuner.executor import EXECUTOR_VARIABLE, examine_executor
 from tuner.executor.cluster import connection, processes
-from tuner.memory_store import MemoryStore
+from tuner.keeping.memory_store import MemoryStore
 from tuner.records.trial import JobState
 
 SMALL = {"width": 256, "height": 8}

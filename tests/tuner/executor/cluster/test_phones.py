@@ -14,10 +14,10 @@ from tuner.errors import ToolchainError
 from tuner.executor import EXECUTOR_VARIABLE, examine_executor
 from tuner.executor.cluster import devices, offers
 from tuner.executor.cluster.offers import Offer
+from tuner.keeping.memory_store import MemoryStore
 from tuner.measure.android.adb import ADB_VARIABLE
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 from tuner.measure.farm.roster import MemoryRoster
-from tuner.memory_store import MemoryStore
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState
 

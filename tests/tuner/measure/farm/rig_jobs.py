@@ -12,13 +12,13 @@ from typing import ClassVar
 import pytest
 
 from tests.rig.phones import TOOL, Phone
-from tuner import tuning
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.conformance.candidates import scale_artifact
+from tuner.jobs import tuning
+from tuner.keeping.memory_store import MemoryStore
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 from tuner.measure.farm.roster import DeviceRecord, DeviceState
 from tuner.measure.farm.work import WorkItem, WorkQueue
-from tuner.memory_store import MemoryStore
 from tuner.records.candidate import Artifact, Candidate
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState, Promotion, Trial

@@ -23,12 +23,12 @@ import pytest
 from tests.rig.phones import Fault, Phone, Setting, require_rig, running_phones
 from tests.tuner.measure.farm.rig_jobs import TRIALS, Busy, KeptObjects, Ran, Truth, run_job
 from tuner.conformance.patience import PATIENCE_S
+from tuner.keeping.memory_store import MemoryStore
 from tuner.measure.android import call
 from tuner.measure.android.link import background
 from tuner.measure.farm.farm_file import read_farm
 from tuner.measure.farm.health import Caretaker
 from tuner.measure.farm.roster import DeviceRecord, DeviceState
-from tuner.memory_store import MemoryStore
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState
 

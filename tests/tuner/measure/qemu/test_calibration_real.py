@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from service.cli import main
+from tuner.jobs.tuning import find_problem
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.calibration import Observation, count_events, read_samples
 from tuner.measure.qemu.cycles import cycles_of
 from tuner.measure.qemu.model import find_model, load_model
-from tuner.tuning import find_problem
 
 # Which kernels show what: L1 misses gemm (scalar loads of A, which L1 does not hold), L2 accesses
 # add_u8 when warm, DDR's bandwidth add_u8 when cold, its latency and overlap the other kernels.

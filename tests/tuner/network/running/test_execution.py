@@ -11,9 +11,9 @@ import pytest
 
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.errors import CandidateError, UserError
+from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.memory_store import MemoryStore
 from tuner.network import Graph, Node, Quantization, Tensor, checked
 from tuner.network.graph import Array, data_digest
 from tuner.network.layers import Layer, layers

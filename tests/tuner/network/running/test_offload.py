@@ -17,7 +17,7 @@ from tuner.codegen.toolchain import NativePart, built
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.memory_store import MemoryStore
+from tuner.keeping.memory_store import MemoryStore
 from tuner.network import Graph
 from tuner.network.planning.topology import Link, Topology, Unit
 from tuner.network.reading import model_file

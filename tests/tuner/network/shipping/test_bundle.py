@@ -17,14 +17,14 @@ from tests.tuner.network.reading.small_graphs import inputs_of
 from tests.tuner.network.running.test_steps import expected
 from tests.tuner.network.shipping.building import TOP, Project, check, right
 from tests.tuner.network.shipping.graphs import GRAPHS
-from tuner.best import lookup_of
 from tuner.errors import UserError
+from tuner.jobs.tuning import tune
+from tuner.keeping.best import lookup_of
+from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
-from tuner.memory_store import MemoryStore
 from tuner.network.shipping import Bundle, bundle_of, packed, require_place, write
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.tuning import tune
 
 TARGET = find_target("hexagon-v66")
 HOST = Contract.HOST

@@ -12,6 +12,7 @@ from tests.rig.cpp_compilers import NEEDS_CPP
 from tuner.codegen.halide.compilation import halide_target
 from tuner.codegen.halide.servers import CompileServers
 from tuner.errors import CandidateError, ToolchainError, UserError
+from tuner.jobs.tuning import keep_pipeline
 from tuner.packages.generators import (
     CppSources,
     Emission,
@@ -24,7 +25,6 @@ from tuner.packages.generators import (
 )
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
-from tuner.tuning import keep_pipeline
 from tuner.uploaded import find_pipeline
 
 _SOURCES = {

@@ -21,12 +21,12 @@ from typing import IO, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.codegen.fairness import FairPlaces, Ledger
 from tuner.codegen.halide.servers import TEMPORARY_FOLDERS
 from tuner.codegen.halide.uploads.answers import EXIT_NOT_TUNABLE, Analysis, PipelineDescription
+from tuner.codegen.requirements import reinstall
 from tuner.codegen.toolchain import built
 from tuner.errors import ToolchainError, UserError
-from tuner.fairness import FairPlaces, Ledger
-from tuner.requirements import reinstall
 from tuner.space.derivation.facts import PipelineFacts
 
 MODULE = "tuner.codegen.halide.uploads.reader"

@@ -8,8 +8,8 @@ import pytest
 
 from tuner.conformance.best import BestConformance
 from tuner.conformance.stores import StoreConformance
-from tuner.memory_store import MemoryStore
-from tuner.store import TrialStore
+from tuner.keeping.memory_store import MemoryStore
+from tuner.keeping.store import TrialStore
 
 
 class TestMemoryStore(StoreConformance):

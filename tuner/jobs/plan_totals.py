@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuner.batch_progress import BatchTable, LayerProgress
+from tuner.jobs.batch_progress import BatchTable, LayerProgress
 from tuner.records.network_plan import NetworkPlan, PlannedUnit
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import ParamSpec, TypedDict, TypeVar, get_type_hints
 
-from tuner.choices import help_of
 from tuner.errors import UserError
+from tuner.jobs.choices import help_of
 from tuner.records.candidate import CacheState
 from tuner.records.request import JobOptions, Option, Preference, Visibility, options_of
 

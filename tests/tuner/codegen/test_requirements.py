@@ -6,7 +6,7 @@ import shlex
 import sys
 from importlib.metadata import version
 
-from tuner.requirements import reinstall
+from tuner.codegen.requirements import reinstall
 
 
 def test_a_package_is_installed_again_as_hvxtune_requires_it() -> None:

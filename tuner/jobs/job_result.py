@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tuner.baselines import ORIGIN, is_foreign
-from tuner.best import lookup_of
 from tuner.codegen import starts_of
 from tuner.errors import UserError
-from tuner.headline import Headline, headline
+from tuner.executor.baselines import ORIGIN, is_foreign
+from tuner.jobs.headline import Headline, headline
+from tuner.keeping.best import lookup_of
+from tuner.keeping.store import TrialStore
 from tuner.kernels import find_kernel
-from tuner.objectives import figures_of, front_of
+from tuner.problem.objectives import figures_of, front_of
 from tuner.problem.target import Target
 from tuner.records.trial import Job, Promotion, Schedule, Trial
 from tuner.space import Config
-from tuner.store import TrialStore
 
 if TYPE_CHECKING:
-    from tuner.doubt import Doubt, Unknown
-    from tuner.frames import Library
+    from tuner.jobs.frames import Library
+    from tuner.search.doubt import Doubt, Unknown
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class TuneResult:
     trials: Sequence[Trial] = field(default=(), repr=False)
     """All of them, by number."""
     doubt: Doubt | Unknown | None = None
-    """How far the choice of ``best`` rests on assumed costs (:mod:`tuner.doubt`)."""
+    """How far the choice of ``best`` rests on assumed costs (:mod:`tuner.search.doubt`)."""
 
     def to_frame(self, library: Library | None = None) -> Any:
         """The trials as a ``DataFrame``, a row each, of pandas or polars, whichever is installed
@@ -58,13 +58,13 @@ class TuneResult:
 
         Without either, ``ToolchainError`` names the command that installs one.
         """
-        from tuner.frames import frame_of
+        from tuner.jobs.frames import frame_of
 
         return frame_of(self.trials, library)
 
     def _repr_html_(self) -> str:
         """The table that notebooks show."""
-        from tuner.notebook import result_html
+        from tuner.jobs.notebook import result_html
 
         return result_html(self)
 
@@ -116,7 +116,7 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
 
 def doubt_of_job(job: Job, store: TrialStore) -> Doubt | Unknown | None:
     """The doubt about the best trial of a stored job: ``None`` where nothing is assumed."""
-    from tuner.doubt import doubt_of
+    from tuner.search.doubt import doubt_of
 
     counted = store.counted_trials(job.id)
     return doubt_of(counted, job.spec.problem.target, prefer=job.spec.prefer)
@@ -125,7 +125,7 @@ def doubt_of_job(job: Job, store: TrialStore) -> Doubt | Unknown | None:
 def chosen_by(job: Job, doubt: Doubt | Unknown | None) -> int | None:
     """The number of the robust trial of a job that prefers it, from the ``doubt`` about its best;
     ``None`` if its best is the fastest trial, as where nothing is known."""
-    from tuner.doubt import Doubt
+    from tuner.search.doubt import Doubt
 
     return doubt.trial if job.spec.prefer == "robust" and isinstance(doubt, Doubt) else None
 
@@ -134,7 +134,7 @@ def doubt_of_schedule(
     store: TrialStore, target: Target, fidelity: str, provenance: Mapping[str, Any]
 ) -> Doubt | Unknown | None:
     """The doubt about a stored schedule for ``target``, among the trials of its job."""
-    from tuner.doubt import NO_JOB, Unknown, doubt_of
+    from tuner.search.doubt import NO_JOB, Unknown, doubt_of
 
     if fidelity != "model":
         return None

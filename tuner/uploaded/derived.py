@@ -179,7 +179,10 @@ def _serialized(kernel: type[DerivedKernel], params: Mapping[str, int]) -> bytes
     """The pipeline of ``kernel``, written by a process that loads Halide: no other should."""
     with tempfile.TemporaryDirectory(prefix="hvxtune-derived-") as folder:
         place = Path(folder) / "pipeline"
-        code = "import sys; from tuner.derived import write_pipeline; write_pipeline(*sys.argv[1:])"
+        code = (
+            "import sys; from tuner.uploaded.derived import write_pipeline; "
+            "write_pipeline(*sys.argv[1:])"
+        )
         named = f"{kernel.__module__}:{kernel.__qualname__}"
         command = [sys.executable, "-c", code, named, json.dumps(params), str(place)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

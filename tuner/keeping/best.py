@@ -1,7 +1,8 @@
 """Which stored schedule is the best: the question, the order, and that the answer is valid.
 
-The command line, fetching, REST, pages and Python all ask :meth:`tuner.store.TrialStore.best` with
-a :class:`Lookup`. A store finds what fits by any means it likes, puts it in order by
+The command line, fetching, REST, pages and Python all ask
+:meth:`tuner.keeping.store.TrialStore.best` with a :class:`Lookup`. A store finds what fits by any
+means it likes, puts it in order by
 :func:`in_order`, and answers with the :func:`first_valid`. Caches in front of a store may only
 remember its answers.
 """

@@ -21,11 +21,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner import tuning
 from tuner.codegen import CodeGenerator, starts_of
 from tuner.errors import UserError
 from tuner.executor import find_executor
-from tuner.job_result import TuneResult, result
+from tuner.jobs import tuning
+from tuner.jobs.job_result import TuneResult, result
+from tuner.keeping.store import TrialStore
 from tuner.kernels import Kernel, find_kernel
 from tuner.measure import DeviceAccess
 from tuner.measure.measurer import AbandonableMeasurer
@@ -45,7 +46,6 @@ from tuner.search.loop import Progress, TuningLoop
 from tuner.search.stopping import StopRequest
 from tuner.search.transfer import TEXTBOOK, Relative, moves, proposals, transferred
 from tuner.space import Config, Space
-from tuner.store import TrialStore
 from tuner.workload_sets import Member, WorkloadSet
 
 _SLICE_TRIALS = 2
@@ -103,8 +103,8 @@ def submit(
 
     ``trials``, ``seconds`` and ``workers`` are those of :func:`run`, for who resumes the batch;
     ``layers`` are all layers of the network, if it is one. ``options`` are those of
-    :func:`tuner.tuning.plan` but :data:`NOT_IN_SETS` and the limits. All jobs are planned before
-    the first is stored.
+    :func:`tuner.jobs.tuning.plan` but :data:`NOT_IN_SETS` and the limits. All jobs are planned
+    before the first is stored.
     """
     kind: BatchKind = "network" if layers else "set"
     whole = BatchPlan(

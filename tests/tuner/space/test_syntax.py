@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tuner.kernels import sources
-from tuner.syntax import parse_expression, parse_module
+from tuner.space.syntax import parse_expression, parse_module
 
 
 @pytest.fixture

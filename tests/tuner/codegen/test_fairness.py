@@ -9,9 +9,9 @@ from contextvars import copy_context
 
 import pytest
 
+from tuner.codegen.fairness import ON_BEHALF_OF, FairPlaces, Ledger
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.errors import ComeBackLaterError
-from tuner.fairness import ON_BEHALF_OF, FairPlaces, Ledger
 
 
 class Clock:

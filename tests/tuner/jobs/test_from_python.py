@@ -14,11 +14,11 @@ from IPython.utils.capture import capture_output
 import tuner
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInMeasurer, standing_in_for
-from tuner import frames, notebook
 from tuner.errors import CandidateError, ToolchainError, UserError
 from tuner.executor import executor
+from tuner.jobs import frames, notebook
+from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
-from tuner.memory_store import MemoryStore
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Submission
 

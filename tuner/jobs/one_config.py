@@ -48,7 +48,7 @@ def measure(
 ) -> tuple[Trial, Artifact | None]:
     """Compiles, verifies and times one config, without a job and without storing anything.
 
-    ``on`` and ``roster`` as in :func:`tuner.tuning.plan`, ``executor`` as in
+    ``on`` and ``roster`` as in :func:`tuner.jobs.tuning.plan`, ``executor`` as in
     :func:`tuner.executor.find_executor`.
 
     ``config`` must be a point of the space of ``generator`` (``Space.config`` makes sure), by

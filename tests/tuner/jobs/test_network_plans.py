@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tuner.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
 from tuner.conformance.records import spec
-from tuner.plan_totals import plan_totals
+from tuner.jobs.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
+from tuner.jobs.plan_totals import plan_totals
 from tuner.records.batch import Batch, BatchMember, NetworkLayer, from_document
 from tuner.records.network_plan import (
     Bar,

@@ -8,8 +8,8 @@ import pytest
 
 from tests.rig.scale_u8 import KERNELS, ScaleU8
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, text_of
-from tuner import one_config
 from tuner.identity import digest_of_bytes
+from tuner.jobs import one_config
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target

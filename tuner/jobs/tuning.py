@@ -16,7 +16,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Unpack
 
 from tuner import tracing
-from tuner.baselines import baseline_of
 from tuner.codegen import (
     CodeGenerator,
     find_generator,
@@ -26,14 +25,16 @@ from tuner.codegen import (
 )
 from tuner.errors import ToolchainError, UserError
 from tuner.executor import find_executor
-from tuner.job_result import TuneResult, result
+from tuner.executor.baselines import baseline_of
+from tuner.jobs.job_result import TuneResult, result
+from tuner.jobs.keywords import JobKeywords, explained
+from tuner.keeping.store import TrialStore
 from tuner.kernels import Kernel, find_kernel
-from tuner.keywords import JobKeywords, explained
 from tuner.measure import FARM, DeviceAccess, measurer_names, open_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import AbandonableMeasurer, Measurer
-from tuner.objectives import DEFAULT_OBJECTIVES, OBJECTIVES, checked_objectives
 from tuner.problem.contract import find_contract
+from tuner.problem.objectives import DEFAULT_OBJECTIVES, OBJECTIVES, checked_objectives
 from tuner.problem.target import find_target
 from tuner.records.candidate import CACHE_STATES, FIDELITIES, Fidelity, Problem
 from tuner.records.request import JobOptions, search_options
@@ -41,7 +42,6 @@ from tuner.records.trial import Job, JobSpec, Submission
 from tuner.search.samplers import require_fits, sampler_for
 from tuner.search.stopping import require_estimable
 from tuner.space import Space
-from tuner.store import TrialStore
 from tuner.uploaded import files, find_pipeline
 from tuner.uploaded import kernel_name as name_of
 
@@ -181,7 +181,7 @@ def _require_preferable(
     """``UserError`` where a robust schedule means nothing, or cannot be searched for."""
     if wanted.prefer != "robust":
         return
-    from tuner.doubt import is_assumed
+    from tuner.search.doubt import is_assumed
 
     if device.fidelity != "model" or not is_assumed(problem.target):
         raise UserError(
@@ -394,7 +394,7 @@ def tune(
     The result has the trials (``best``, ``textbook``, ``trials``, ``to_frame()``) and, as a table,
     is what a notebook shows.
     """
-    from tuner.memory_store import MemoryStore
+    from tuner.keeping.memory_store import MemoryStore
 
     store = store or MemoryStore()
     job = submit(kernel, params, store=store, **options)
@@ -402,7 +402,7 @@ def tune(
 
 
 def _shown_in_notebooks(job: Job) -> Callable[[Progress], None] | None:
-    from tuner import notebook
+    from tuner.jobs import notebook
 
     return notebook.progress_display(job) if notebook.is_notebook() else None
 
@@ -442,7 +442,7 @@ def tune_pipeline(
     stop: threading.Event | None = None,
     **options: Unpack[JobKeywords],
 ) -> TuneResult:
-    """Tunes an unscheduled pipeline: :func:`keep_pipeline`, then :func:`tuner.tuning.tune`.
+    """Tunes an unscheduled pipeline: :func:`keep_pipeline`, then :func:`tuner.jobs.tuning.tune`.
 
     ``params`` are the extents of the output by the names of its dimensions, and those of inputs
     that no output decides.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.baselines import Baseline, baseline_of, keep_object
 from tuner.errors import UserError
+from tuner.executor.baselines import Baseline, baseline_of, keep_object
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target

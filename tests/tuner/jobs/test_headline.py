@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.headline import headline
+from tuner.jobs.headline import headline
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target

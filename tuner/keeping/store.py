@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
-from tuner.best import Lookup
 from tuner.errors import InternalError, NotStoredError, StoreError, UserError
 from tuner.identity import digest_of_bytes
+from tuner.keeping.best import Lookup
 from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch, BatchPlan, NewJob
 from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Problem
@@ -160,7 +160,7 @@ class TrialStore(ABC):
     def counted_trials(self, job_id: str) -> list[CountedTrial]:
         """The ``ok`` trials of fidelity ``model``, by number, with the events that were counted;
         baselines outside of the space are not among them."""
-        from tuner.baselines import is_foreign
+        from tuner.executor.baselines import is_foreign
 
         return [
             CountedTrial(t.number, t.artifact_digest, found.cycles, found.event_counts)
@@ -210,11 +210,11 @@ class TrialStore(ABC):
         """The best valid schedule that fits; ``None`` if none does.
 
         Everybody who wants the best asks this. Of what fits and is not quarantined it is the first
-        by :func:`tuner.best.rank` whose config is a point of its space now
+        by :func:`tuner.keeping.best.rank` whose config is a point of its space now
         (:func:`tuner.codegen.judged.outside_space`) and whose files are what was stored; those
-        before it are quarantined (:func:`tuner.best.first_valid`). A toolchain counts as used when
-        a job is created with it, or a trial promoted to it. Private schedules are found by their
-        audience alone.
+        before it are quarantined (:func:`tuner.keeping.best.first_valid`). A toolchain counts as
+        used when a job is created with it, or a trial promoted to it. Private schedules are found
+        by their audience alone.
         """
 
     @abstractmethod

@@ -162,7 +162,7 @@ def doubt_of(
 
     The best is the one that takes the fewest cycles, or if that is what its job does ``prefer``,
     the one that loses least over the box (:class:`Robust`). ``trials`` are those of one job for
-    ``target`` (:meth:`tuner.store.TrialStore.counted_trials`).
+    ``target`` (:meth:`tuner.keeping.store.TrialStore.counted_trials`).
     ``None`` if the timing model assumes nothing, or measured nothing and no ``trial`` is named.
     """
     specs = find_model(target.arch).specs

@@ -13,7 +13,7 @@ from tuner.kernels import find_kernel
 from tuner.records.candidate import cycles_unit
 
 if TYPE_CHECKING:
-    from tuner.job_result import TuneResult
+    from tuner.jobs.job_result import TuneResult
     from tuner.records.trial import Job, Trial
     from tuner.search.loop import Progress
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tuner.errors import UserError
-from tuner.objectives import OBJECTIVES, Front, checked_objectives, figures_of, front_of
+from tuner.problem.objectives import OBJECTIVES, Front, checked_objectives, figures_of, front_of
 from tuner.records.candidate import Measurement
 
 

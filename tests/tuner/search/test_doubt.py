@@ -14,8 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tuner.measure.qemu.made_events import KINDS, PARALLEL_KINDS, made_events
-from tuner import doubt
-from tuner.doubt import TIE, Doubt, Unknown, doubt_of
 from tuner.measure.qemu.condensed import condensed
 from tuner.measure.qemu.cycles import cycles_of, whole
 from tuner.measure.qemu.events import EVENT_COUNT, EVENTS, INDEX, Events
@@ -24,6 +22,8 @@ from tuner.measure.qemu.uncertain import along, box, fittable, plausible
 from tuner.problem.target import find_target
 from tuner.records.request import Preference
 from tuner.records.trial import CountedTrial
+from tuner.search import doubt
+from tuner.search.doubt import TIE, Doubt, Unknown, doubt_of
 
 TARGET = find_target("hexagon-v66")
 SPECS = find_model(TARGET.arch).specs

@@ -8,9 +8,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self
 
-from tuner.best import Lookup, Standing, first_valid, in_order
 from tuner.errors import InternalError, NotStoredError, UserError
 from tuner.identity import digest_of
+from tuner.keeping.best import Lookup, Standing, first_valid, in_order
+from tuner.keeping.store import (
+    TrialStore,
+    as_requested,
+    claim_lost,
+    fastest_of,
+    pick_batch_id,
+    pick_job_id,
+    problem_distance,
+    require_named_by_object,
+    require_open,
+    toolchain_of,
+)
 from tuner.measure.farm.roster import MemoryRoster
 from tuner.records.batch import Batch, BatchPlan, NewJob, made_batch, unrecorded
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
@@ -29,18 +41,6 @@ from tuner.records.trial import (
     Trial,
 )
 from tuner.space import Space
-from tuner.store import (
-    TrialStore,
-    as_requested,
-    claim_lost,
-    fastest_of,
-    pick_batch_id,
-    pick_job_id,
-    problem_distance,
-    require_named_by_object,
-    require_open,
-    toolchain_of,
-)
 
 
 class _Key(NamedTuple):
