@@ -84,8 +84,9 @@ def add_pages(service: FastAPI) -> None:
 
     add_api_docs(service, ROOT, SECURITY_HEADERS)
 
-    # People type the address that `hvxtune serve` prints.
+    # People type the address that `hvxtune serve` prints, or the one in the documentation.
     @service.get("/", include_in_schema=False)
+    @service.get(ROOT, include_in_schema=False)
     async def front(request: Request) -> RedirectResponse:
         return RedirectResponse(published(request, f"{ROOT}/jobs"), 303)
 

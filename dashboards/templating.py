@@ -23,9 +23,11 @@ _KIB = 1024
 
 def render(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """The page or part ``template``; ``viewer`` and ``root`` are there beside ``values``."""
+    root = request.scope.get("root_path", "")
     context = {
         "request": request,
-        "root": request.scope.get("root_path", ""),
+        "root": root,
+        "docs": root.removesuffix("/ui") + "/docs",
         "viewer": getattr(request.state, "viewer", None),
         "path": request.url.path,
         **values,

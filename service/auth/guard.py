@@ -124,4 +124,5 @@ def _is_open(scope: AsgiScope) -> bool:
     """Whether anybody may ask. ``state.self_guarded`` holds the places, pages for people, that
     check their visitors themselves; the root only leads there."""
     path: str = scope["path"]
-    return path == "/" or path in OPEN_PATHS or path.startswith(scope["app"].state.self_guarded)
+    own = f"{path}/".startswith(scope["app"].state.self_guarded)
+    return path == "/" or path in OPEN_PATHS or own

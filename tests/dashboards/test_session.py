@@ -310,5 +310,5 @@ def test_without_pages_the_service_has_none(store: SqlStore) -> None:
 
 
 def test_the_bare_address_leads_to_the_pages(browser: Browser) -> None:
-    assert browser.get("/").url.path == "/ui/login"
-    assert browser.get("/ui/").url.path == "/ui/login"
+    for place in ("/", "/ui", "/ui/"):
+        assert browser.get(place).url.path == "/ui/login"
