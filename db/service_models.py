@@ -1,11 +1,11 @@
-"""Tables of the service: tokens, sessions, views, the audit, uploads, webhooks, conductors."""
+"""Tables of the service: tokens, sessions, views, the audit, uploads, conductors."""
 
 from __future__ import annotations
 
-from sqlalchemy import ForeignKey, Index, String, UniqueConstraint, text
+from sqlalchemy import Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from db.base import JOB_ID_LENGTH, OWNER_LENGTH, Base, Digest, Document, FreeText, RowId
+from db.base import OWNER_LENGTH, Base, Digest, Document, FreeText, RowId
 
 CONDUCTOR_ID_LENGTH = 32
 TOKEN_ID_LENGTH = 16
@@ -111,47 +111,6 @@ class PipelineRow(Base):
         UniqueConstraint("tenant", "name", "digest"),
         Index(None, "tenant", "name", "created_at"),
         Index(None, "submitted_by", "created_at"),
-    )
-
-
-class WebhookRow(Base):
-    """An address that a tenant wants told of the ends of jobs: of one, of all of theirs, or, for an
-    admin, of everybody's. ``secret`` signs, so it is kept in plain."""
-
-    __tablename__ = "webhooks"
-
-    id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), index=True)
-    audience: Mapped[str] = mapped_column(String(OWNER_LENGTH))
-    job_id: Mapped[str | None] = mapped_column(String(JOB_ID_LENGTH), index=True)
-    everybodys: Mapped[bool]
-    url: Mapped[str] = mapped_column(String(2000))
-    secret: Mapped[str] = mapped_column(String(200))
-    created_at: Mapped[float]
-    removed_at: Mapped[float | None]
-
-
-class DeliveryRow(Base):
-    """A message to a webhook, written in the transaction that ended the job. ``leased_until`` keeps
-    a second service from sending it at the same time."""
-
-    __tablename__ = "webhook_deliveries"
-
-    id: Mapped[str] = mapped_column(String(40), primary_key=True)
-    webhook_id: Mapped[str] = mapped_column(ForeignKey("webhooks.id"), index=True)
-    job_id: Mapped[str] = mapped_column(String(JOB_ID_LENGTH))
-    body: Mapped[str]
-    created_at: Mapped[float]
-    attempts: Mapped[int] = mapped_column(server_default=text("0"))
-    due_at: Mapped[float | None]
-    leased_until: Mapped[float | None]
-    status: Mapped[int | None]
-    error: Mapped[str] = mapped_column(FreeText(), server_default="")
-    delivered_at: Mapped[float | None]
-
-    __table_args__ = (
-        UniqueConstraint("webhook_id", "job_id"),
-        Index(None, "due_at"),
     )
 
 

@@ -24,7 +24,7 @@ from db.files.mark import require_mark
 from db.files.models import ArtifactMarkRow
 from db.files.private import create_database_file, tightened
 from db.files.storages import open_storage
-from db.jobs import claims, outbox, results
+from db.jobs import claims, results
 from db.jobs import events as job_events
 from db.jobs import trials as past_trials
 from db.jobs.events import JobEvent
@@ -547,5 +547,3 @@ def _tell_state(session: Session, job: Job) -> None:
     """Stores the state of ``job`` as the event that was just counted."""
     told = job_events.of_state(job.state, paused=job.paused, note=job.note)
     job_events.add(session.connection(), job.id, [told])
-    if job.state.ended:
-        outbox.note_end(session, job)

@@ -72,8 +72,6 @@ class Settings:
     root_path: str = ""
     """Where a proxy publishes the service, such as ``/hvx``: it takes that off the requests it
     forwards, and addresses in answers begin with it."""
-    webhook_allow: tuple[str, ...] = ()
-    """Networks (CIDR) that webhooks may lead to beside public addresses."""
     pages: str = "dashboards"
     """The module whose ``install(app)`` adds pages for people; empty for none. By name, because
     pages know the service and not the other way round."""
@@ -83,11 +81,6 @@ class Settings:
         """How large bodies may be, by path."""
         uploads = dict.fromkeys(("/v1/pipelines", "/v1/packages"), self.upload_limit_bytes)
         return {**uploads, "/v1/import": self.import_limit_bytes}
-
-    @property
-    def webhook_networks(self) -> tuple[Network, ...]:
-        """:attr:`webhook_allow`; ``UserError`` for anything but networks."""
-        return _networks("--webhook-allow", self.webhook_allow)
 
     @property
     def url(self) -> str:

@@ -1,6 +1,6 @@
 """Visibility: who sees which rows of a store.
 
-Jobs, batches, uploads, schedules and webhooks have a ``tenant``, their owner, and an ``audience``:
+Jobs, batches, uploads and schedules have a ``tenant``, their owner, and an ``audience``:
 empty for everybody, else the tenant alone. Parts of a job (trials, events, promotions, comment,
 tags, pins) are visible with the job. A store that is *seen by* somebody
 (:meth:`db.sql_store.SqlStore.seen_by`) finds no other rows: the condition is added to every
@@ -27,14 +27,14 @@ from db.models import (
     ScheduleRow,
     TrialRow,
 )
-from db.service_models import PipelineRow, WebhookRow
+from db.service_models import PipelineRow
 
 EVERYBODYS: Final[dict[str, Any]] = {"hvxtune_everybodys": True}
 """Execution options of a statement over everybody's rows, to count or compare with them."""
 
 _VIEWER: Final = "hvxtune_viewer"
 _USER: Final = "hvxtune_user"
-_OWNED: Final = (JobRow, BatchRow, ScheduleRow, PipelineRow, WebhookRow)
+_OWNED: Final = (JobRow, BatchRow, ScheduleRow, PipelineRow)
 _OF_A_JOB: Final = (TrialRow, PromotionRow, JobEventRow, AnnotationRow, JobTagRow, PinRow)
 
 

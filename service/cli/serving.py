@@ -79,14 +79,6 @@ def serve(
             show_default=False,
         ),
     ] = "",
-    webhook_allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--webhook-allow",
-            metavar="CIDR",
-            help="A network that webhooks may lead to beside public ones; may be repeated.",
-        ),
-    ] = None,
     artifacts: Annotated[
         str | None,
         typer.Option(
@@ -121,7 +113,6 @@ def serve(
         tls_key=tls_key,
         trusted_proxies=read_trusted(trusted_proxy or ()),
         root_path=read_root_path(root_path),
-        webhook_allow=tuple(webhook_allow or ()),
         artifacts=artifacts,
     )
     announce = _print_as_json if as_json else _print

@@ -22,7 +22,6 @@ ROUTERS: tuple[str, ...] = (
     "service.routers.job_trials",
     "service.routers.job_events",
     "service.routers.devices",
-    "service.routers.webhooks",
 )
 """Modules with a ``router``."""
 

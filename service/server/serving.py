@@ -32,7 +32,6 @@ from service.logs import LogFormat, log_to_stderr
 from service.server.supervision import Conductors
 from service.settings import Settings
 from service.settled_memory import settle_memory
-from service.webhooks.sending import Sender
 from tuner.errors import StoreError, UserError
 
 FINISH_REQUESTS_S = 10
@@ -63,7 +62,6 @@ def serve(
     """
     log_to_stderr(log_format, "hvxtune-service")
     _require_tls(settings)
-    _ = settings.webhook_networks  # refused before anything starts
     with _listening(settings) as listener:
         settings = replace(settings, port=listener.getsockname()[1])
         store = open_store(settings.database_url, artifacts=settings.artifacts)
@@ -110,8 +108,7 @@ def _serve(
     app.state.answers.reads.warm()
     settle_memory()
     try:
-        with Sender(store, settings.webhook_networks):
-            server.run([listener])
+        server.run([listener])
     finally:
         app.state.lookups.close()
 

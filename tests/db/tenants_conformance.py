@@ -7,7 +7,6 @@ from sqlalchemy import func, select
 
 from db import pipelines
 from db.access.audience import EVERYBODYS
-from db.jobs import outbox
 from db.jobs.annotations import annotate, pin
 from db.jobs.queries import JobFilters, jobs_page
 from db.models import (
@@ -21,7 +20,6 @@ from db.models import (
 )
 from db.sql_store import SqlStore
 from tests.service.stored import problem, store_schedule
-from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError
 from tuner.keeping.best import lookup_of
 from tuner.records.trial import JobRequest, Submission
@@ -83,32 +81,3 @@ class TenantsConformance:
         } == kernels
         with pytest.raises(UserError, match="unknown pipeline"):
             pipelines.kernel_of(store, "pipeline:\0", "ann")
-
-    def test_the_end_of_a_job_and_what_is_sent_of_it_are_one(self, store: SqlStore) -> None:
-        hook = outbox.Webhook(
-            "wh_1", "vision", None, False, "https://x.example/", "whsec_YQ==", 1.0
-        )
-        outbox.add_webhook(store, hook)
-        job = store.create_job(spec(), SPACE, TOOLCHAIN, PRIVATE).id
-
-        class PowerCutError(Exception):
-            pass
-
-        def cancel_and_fail() -> None:
-            with store.transaction():
-                store.request(job, JobRequest.CANCEL)
-                raise PowerCutError
-
-        with pytest.raises(PowerCutError):
-            cancel_and_fail()
-        assert outbox.take_due(store, 9) == []
-        store.request(job, JobRequest.CANCEL)
-        (message,) = outbox.take_due(store, 9)
-        assert outbox.take_due(store, 9) == [], "it is leased"
-        outbox.note_failed(store, message, 500, "answered 500", 0.0)
-        (again,) = outbox.take_due(store, 9)
-        assert (again.id, again.attempts) == (message.id, 2)
-        outbox.note_delivered(store, again, 204)
-        assert outbox.take_due(store, 9) == []
-        (delivery,) = outbox.deliveries_of(store, "wh_1", 9)
-        assert (delivery.job, delivery.status, delivery.attempts) == (job, 204, 2)

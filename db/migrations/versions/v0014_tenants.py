@@ -1,5 +1,5 @@
 """Jobs, uploads, schedules and tokens have an owner; what an owner keeps private is hidden; a name
-of an upload belongs to the owner who gave it; webhooks report the ends of jobs."""
+of an upload belongs to the owner who gave it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ down_revision = "0013"
 
 DIGEST = sa.String(length=64)
 OWNER = sa.String(length=100)
-JOB = sa.String(length=16)
 ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _NAMED_DIGITS = 12
 _KEY = ("problem_id", "fidelity", "toolchain_id")
@@ -28,7 +27,6 @@ def upgrade() -> None:
     _own_schedules()
     _make_pipelines_anew()
     _label()
-    _create_webhooks()
 
 
 def _own_tokens() -> None:
@@ -129,44 +127,3 @@ def _label() -> None:
         connection.execute(
             sa.update(schedules).where(schedules.c.id == row_id).values(provenance=labelled)
         )
-
-
-def _create_webhooks() -> None:
-    op.create_table(
-        "webhooks",
-        sa.Column("id", sa.String(length=32), nullable=False),
-        sa.Column("tenant", OWNER, nullable=False),
-        sa.Column("audience", OWNER, nullable=False),
-        sa.Column("job_id", JOB, nullable=True),
-        sa.Column("everybodys", sa.Boolean(), nullable=False),
-        sa.Column("url", sa.String(length=2000), nullable=False),
-        sa.Column("secret", sa.String(length=200), nullable=False),
-        sa.Column("created_at", sa.Double(), nullable=False),
-        sa.Column("removed_at", sa.Double(), nullable=True),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_webhooks")),
-    )
-    op.create_index(op.f("ix_webhooks_tenant"), "webhooks", ["tenant"])
-    op.create_index(op.f("ix_webhooks_job_id"), "webhooks", ["job_id"])
-    op.create_table(
-        "webhook_deliveries",
-        sa.Column("id", sa.String(length=40), nullable=False),
-        sa.Column("webhook_id", sa.String(length=32), nullable=False),
-        sa.Column("job_id", JOB, nullable=False),
-        sa.Column("body", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.Double(), nullable=False),
-        sa.Column("attempts", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
-        sa.Column("due_at", sa.Double(), nullable=True),
-        sa.Column("leased_until", sa.Double(), nullable=True),
-        sa.Column("status", sa.BigInteger(), nullable=True),
-        sa.Column("error", sa.Text(), server_default="", nullable=False),
-        sa.Column("delivered_at", sa.Double(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["webhook_id"], ["webhooks.id"], name=op.f("fk_webhook_deliveries_webhook_id")
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_webhook_deliveries")),
-        sa.UniqueConstraint(
-            "webhook_id", "job_id", name=op.f("uq_webhook_deliveries_webhook_id_job_id")
-        ),
-    )
-    op.create_index(op.f("ix_webhook_deliveries_webhook_id"), "webhook_deliveries", ["webhook_id"])
-    op.create_index(op.f("ix_webhook_deliveries_due_at"), "webhook_deliveries", ["due_at"])

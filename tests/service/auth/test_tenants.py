@@ -21,7 +21,6 @@ from starlette.testclient import TestClient
 
 from dashboards.application import PAGES
 from db import pipelines
-from db.jobs import outbox
 from db.sql_store import SqlStore
 from service.auth.guard import OPEN_PATHS
 from service.routers import ROUTERS
@@ -45,7 +44,6 @@ class Secret:
     schedule: str
     kernel: str
     digest: str
-    webhook: str
     network: str
 
     def is_in(self, answer: Response) -> bool:
@@ -67,11 +65,7 @@ def secret(store: SqlStore) -> Secret:
     network = store.create_batch(
         plan, [NewJob(made.spec, space, made.toolchain, ("ann_only",), private)]
     )
-    webhook = outbox.Webhook(
-        "wh_anns", "ann", job, False, "https://ann.example/", "whsec_YQ==", 1.0
-    )
-    outbox.add_webhook(store, webhook)
-    return Secret(job, schedule, upload.kernel, upload.digest, webhook.id, network.id)
+    return Secret(job, schedule, upload.kernel, upload.digest, network.id)
 
 
 Ask = Callable[..., Response]
@@ -137,7 +131,7 @@ ASKED = sorted(
 )
 
 
-NOTHING = Secret("", "", "", "", "", "")
+NOTHING = Secret("", "", "", "", "")
 
 
 def path_for(path: str, secret: Secret) -> str:
@@ -158,7 +152,7 @@ def path_for(path: str, secret: Secret) -> str:
     if "/kernels/" in path:
         owned["name"] = secret.kernel
     else:
-        owned |= {"name": "nothing", "token_id": "nothing", "webhook": secret.webhook}
+        owned |= {"name": "nothing", "token_id": "nothing"}
     return re.sub(r"{(\w+)}", lambda part: owned[part[1]], path)
 
 
