@@ -2,9 +2,9 @@
 
     python -m benchmarks.scale [--json]
 
-Real scheduler, real workers, as ``hvxtune scheduler`` and ``hvxtune worker`` start them. First on
-calls that sleep, so that any number of workers fit on one machine and only scheduling is measured;
-then on real trials beside the same trials in threads of this process.
+Real scheduler, real workers, as ``hvxtune cluster scheduler`` and ``hvxtune cluster worker`` start
+them. First on calls that sleep, so that any number of workers fit on one machine and only
+scheduling is measured; then on real trials beside the same trials in threads of this process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes the tables that ``hvxtune bench-search`` replays: every config of a space, measured.
+"""Makes the tables that ``hvxtune search bench`` replays: every config of a space, measured.
 
     python -m benchmarks.search_tables [--list] [TABLE ...]
 

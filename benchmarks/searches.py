@@ -2,7 +2,7 @@
 
     python -m benchmarks.searches [--seeds 20] [--workers N] [--without NAME,...] [TABLE ...]
 
-What ``hvxtune bench-search`` prints, with Kernel Tuner's strategies among the searches if it is
+What ``hvxtune search bench`` prints, with Kernel Tuner's strategies among the searches if it is
 installed: same tables, same seeds, so that each is paired with ours.
 """
 

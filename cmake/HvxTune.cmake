@@ -1,7 +1,7 @@
 # hvxtune_schedule(): the best schedule of a kernel as a library to link.
 # hvxtune_network(): a network with its weights as one.
 #
-#   find_package(HvxTune REQUIRED)   # with -DHvxTune_DIR="$(hvxtune where cmake)"
+#   find_package(HvxTune REQUIRED)   # with -DHvxTune_DIR="$(hvxtune tool where cmake)"
 #   hvxtune_schedule(TARGET gemm KERNEL gemm_u8 PARAMS m=256 n=256 k=256 CONTRACT static)
 #   target_link_libraries(app PRIVATE gemm)
 #
@@ -13,7 +13,7 @@
 #   CACHE        warm or cold                                default warm
 #   SERVER       the service to ask                          default ${HVXTUNE_SERVER}, then the
 #                environment variable HVXTUNE_SERVER, then the database of this machine
-#   FROM         a file of schedules to take in place of a service: what `hvxtune export` or
+#   FROM         a file of schedules to take in place of a service: what `hvxtune db export` or
 #                GET /v1/networks/NETWORK/bundle wrote
 #   LOCK         the lock file                               default hvxtune.lock beside the
 #                project's top CMakeLists.txt

@@ -1,6 +1,6 @@
 # Toolchain file: freestanding Hexagon programs with the clang and lld of the ziglang wheel.
 #
-#   cmake --toolchain "$(hvxtune where cmake)/hexagon-zig.cmake" ...
+#   cmake --toolchain "$(hvxtune tool where cmake)/hexagon-zig.cmake" ...
 #
 # For those who have no Hexagon SDK. HVXTUNE_ZIG is the zig program, by default the one on the PATH
 # or of the Python package; HVXTUNE_ARCH the arch, by default v66.

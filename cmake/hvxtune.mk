@@ -1,6 +1,6 @@
 # Schedules as Make targets: object and headers of a kernel's best schedule.
 #
-#   include $(shell hvxtune where cmake)/hvxtune.mk
+#   include $(shell hvxtune tool where cmake)/hvxtune.mk
 #   $(eval $(call hvxtune_schedule,gemm,gemm_u8,m=256 n=256 k=256,static))
 #   app: main.o $(HVXTUNE_DIR)/gemm.o
 #   main.o: CPPFLAGS += -I$(HVXTUNE_DIR)

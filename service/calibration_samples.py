@@ -1,4 +1,4 @@
-"""A job's promotions as the samples that ``hvxtune calibrate`` reads."""
+"""A job's promotions as the samples that ``hvxtune farm calibrate`` reads."""
 
 from __future__ import annotations
 

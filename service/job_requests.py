@@ -231,8 +231,8 @@ def request_of_all(
             409,
             f"batch {batch.id} runs in the command that began it: a service cannot {request} it",
             accepted="a batch that was submitted to the service",
-            next_step=f"stop that command with Ctrl-C, or continue with `hvxtune resume {batch.id}`"
-            " on its machine",
+            next_step="stop that command with Ctrl-C, or continue with "
+            f"`hvxtune job resume {batch.id}` on its machine",
         )
     try:
         with store.transaction():

@@ -214,7 +214,7 @@ def reproduce_command(view: JobView, found: Trial) -> str:
     params = [part for k, v in view.params.items() for part in ("-p", f"{k}={v}")]
     return (
         f"echo {shlex.quote(found.config.json)} > config.json && "
-        + shlex.join(["hvxtune", "measure", view.kernel, *params])
+        + shlex.join(["hvxtune", "kernel", "measure", view.kernel, *params])
         + f" \\\n  --target {spec.problem.target.name} --contract {spec.problem.contract.value}"
         + f" --cache {spec.cache} --config config.json --explain"
     )

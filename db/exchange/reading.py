@@ -67,7 +67,7 @@ def import_schedules(
     except _REASONS as error:
         raise UserError(
             f"the file is damaged, cut off or not a zip: {error}",
-            accepted="what `hvxtune export` writes",
+            accepted="what `hvxtune db export` writes",
             next_step="export or send it again",
         ) from None
 
@@ -83,7 +83,8 @@ def opened(file: Path) -> Iterator[SqlStore]:
             content = file.open("rb")
         except OSError as error:
             raise UserError(
-                f"cannot read {file}: {error.strerror}", accepted="what `hvxtune export FILE` wrote"
+                f"cannot read {file}: {error.strerror}",
+                accepted="what `hvxtune db export FILE` wrote",
             ) from None
         with (
             content,
@@ -252,7 +253,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         members[info.filename] = info
     for name in (layout.MANIFEST, layout.LINES):
         if name not in members:
-            raise UserError(f"it has no {name}", accepted="what `hvxtune export` writes")
+            raise UserError(f"it has no {name}", accepted="what `hvxtune db export` writes")
     return members
 
 

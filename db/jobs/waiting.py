@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 2
 _IN_SERVICE = (DeviceState.READY, DeviceState.LEASED, DeviceState.SUSPECT)
-_START = "start one with `hvxtune serve` or `hvxtune conductor`"
+_START = "start one with `hvxtune serve` or `hvxtune cluster conductor`"
 
 
 def reason(store: SqlStore, job_id: str) -> str:
@@ -115,9 +115,9 @@ class _Situation:
     def reason(self, row: JobRow) -> str:
         """Why the job of ``row``, which nobody works on, waits."""
         if row.paused:
-            return "paused: `hvxtune resume` lets it go on"
+            return "paused: `hvxtune job resume` lets it go on"
         if not row.submitted_by:
-            return "it belongs to the command that made it: `hvxtune resume` continues it"
+            return "it belongs to the command that made it: `hvxtune job resume` continues it"
         return (
             self._nobody()
             or self._unable(row)

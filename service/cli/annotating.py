@@ -1,4 +1,4 @@
-"""``annotate``: a comment, tags and a pin, to find a job again."""
+"""``job annotate``: a comment, tags and a pin, to find a job again."""
 
 from __future__ import annotations
 

@@ -1,118 +1,216 @@
-"""The tree of commands, and errors in a command line. Each group of commands is one file here and
-imports its work late.
+"""The tree of commands, and errors in a command line. Each command is a function in one of the
+files here, which is imported when somebody asks for it.
 """
 
 from __future__ import annotations
 
 import re
+from collections import UserDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from service.cli import (
-    annotating,
-    calibration,
-    catalogue,
-    ci,
-    cluster,
-    compilation,
-    database,
-    diagnosis,
-    documentation,
-    farm,
-    jobs,
-    linking,
-    measurement,
-    networks,
-    packages,
-    pipelines,
-    rechecking,
-    schedules,
-    searching,
-    serving,
-    tokens,
-    top,
-    tuning,
-)
-from service.cli import database as exchange
-from service.cli import serving as conducting
-from service.cli.options import Command
+from service.cli.options import Command, format_options
 from tuner.errors import UserError
 
 
-class Commands(TyperGroup):
-    """A group that lists its commands with the whole first sentence of each, folded: Typer cuts it
-    at the width."""
+@dataclass(frozen=True)
+class Group:
+    """Commands that concern one thing: the place of each by its name."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Writes the list."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [
-            (name, command.get_short_help_str(limit=len(command.help or "")))
-            for name, command in found
-            if command is not None
-        ]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+    help: str
+    commands: Mapping[str, str]
+
+
+PANELS: Mapping[str, Mapping[str, str | Group]] = {
+    "Daily work": {
+        "tune": "tuning:tune",
+        "best": "schedules:best",
+        "fetch": "schedules:fetch",
+        "show": "jobs:show",
+        "jobs": "jobs:jobs",
+        "network": Group(
+            "Read, tune, plan, run and bundle quantized networks.",
+            {
+                "import": "networks:import_network",
+                "run": "networks:run_network",
+                "plan": "networks:plan_network",
+                "tune": "networks:tune_network",
+                "bundle": "networks:bundle_network",
+                "show": "networks:show_network",
+            },
+        ),
+        "package": Group(
+            "Bring kernels of your own, in C with intrinsics and more.",
+            {
+                "new": "packages:new",
+                "check": "packages:check",
+                "watch": "packages:watch",
+                "register": "packages:register",
+                "list": "packages:list_packages",
+                "remove": "packages:remove",
+                "schema": "packages:schema",
+            },
+        ),
+        "serve": "serving:serve",
+        "setup": "diagnosis:setup",
+        "doctor": "diagnosis:doctor",
+    },
+    "Explore": {
+        "targets": "catalogue:targets",
+        "kernel": Group(
+            "List kernels; show, measure and compile single schedules of one.",
+            {
+                "list": "catalogue:kernels",
+                "pipelines": "pipelines:pipelines",
+                "space": "catalogue:space",
+                "measure": "measurement:measure",
+                "compile": "compilation:compile",
+            },
+        ),
+        "schedule": Group(
+            "Check pinned and stored schedules.",
+            {"ci": "ci:ci", "recheck": "rechecking:recheck"},
+        ),
+        "search": Group("Compare ways to search.", {"bench": "searching:bench"}),
+    },
+    "Operate": {
+        "job": Group(
+            "Watch, steer and annotate jobs.",
+            {
+                "watch": "jobs:watch",
+                "pause": "jobs:pause",
+                "resume": "tuning:resume",
+                "cancel": "jobs:cancel",
+                "annotate": "annotating:annotate",
+                "top": "top:top",
+            },
+        ),
+        "farm": Group(
+            "Look after the devices that measure.",
+            {
+                "kinds": "farm:kinds",
+                "list": "farm:list_devices",
+                "check": "farm:check",
+                "run": "farm:run",
+                "drain": "farm:drain",
+                "quarantine": "farm:quarantine",
+                "release": "farm:release",
+                "calibrate": "calibration:calibrate",
+            },
+        ),
+        "cluster": Group(
+            "Run jobs on several machines.",
+            {
+                "scheduler": "cluster:scheduler",
+                "worker": "cluster:worker",
+                "conductor": "serving:conductor",
+                "list": "jobs:conductors",
+            },
+        ),
+        "token": Group(
+            "Make, list and revoke the tokens of the service; see who did what.",
+            {
+                "create": "tokens:create",
+                "list": "tokens:list_tokens",
+                "revoke": "tokens:revoke",
+                "audit": "tokens:audit",
+            },
+        ),
+        "db": Group(
+            "Look after the database: schema, backups, copies, objects, schedules as a file.",
+            {
+                "backup": "database:backup",
+                "restore": "database:restore",
+                "copy": "database:copy",
+                "export": "database:export_schedules",
+                "import": "database:import_schedules",
+                "artifacts": "database:artifacts",
+                "upgrade": "database:upgrade",
+            },
+        ),
+        "tool": Group(
+            "Link and simulate programs, find the shipped files, read this documentation.",
+            {
+                "runtime": "linking:runtime",
+                "simulate": "linking:simulate",
+                "where": "diagnosis:where",
+                "docs": "documentation:docs",
+            },
+        ),
+    },
+}
+"""Every command as ``MODULE:FUNCTION`` of this folder, in the order in which help lists them."""
+
+
+class Commands(TyperGroup):
+    """A group whose commands are made when they are looked up. Help lists them by panel, with the
+    whole first sentence of each, folded: Typer cuts it at the width."""
+
+    panels: Mapping[str, Mapping[str, str | Group]]
+
+    def __init__(self, **attributes: Any) -> None:
+        attributes["commands"] = _Late(
+            {name: place for panel in self.panels.values() for name, place in panel.items()}
+        )
+        super().__init__(**attributes)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names alone: nothing is imported."""
+        return list(self.commands)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the commands, then the options."""
+        for panel, names in self.panels.items():
+            with formatter.section(panel):
+                found = [(name, self.commands[name]) for name in names]
+                rows = [
+                    (name, one.get_short_help_str(limit=len(one.help or ""))) for name, one in found
+                ]
+                formatter.write_dl(rows)
+        format_options(self, ctx, formatter)
+
+
+class _Late(UserDict[str, Any]):
+    """Commands by name, from their places."""
+
+    def __getitem__(self, name: str) -> Any:
+        found = self.data[name]
+        if isinstance(found, str | Group):
+            found = self.data[name] = _made(name, found)
+        return found
+
+
+def _made(name: str, found: str | Group) -> Any:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    if isinstance(found, Group):
+        kind = type("CommandsOfGroup", (Commands,), {"panels": {"Commands": found.commands}})
+        app.callback(cls=kind, help=found.help)(_nothing)
+    else:
+        module, _, function = found.partition(":")
+        app.command(name, cls=Command)(getattr(import_module(f"service.cli.{module}"), function))
+    return typer.main.get_command(app)
+
+
+def _nothing() -> None:
+    """A group by itself does nothing."""
+
+
+class _AllCommands(Commands):
+    panels = PANELS
 
 
 app = typer.Typer(
     name="hvxtune",
-    cls=Commands,
+    cls=_AllCommands,
     help="Finds fast schedules for Hexagon HVX kernels and hands them to compilers.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: importing Rich would double the time to the first line
 )
-
-for command in (
-    catalogue.kernels,
-    catalogue.space,
-    catalogue.targets,
-    pipelines.pipelines,
-    tuning.tune,
-    schedules.best,
-    schedules.fetch,
-    ci.ci,
-    rechecking.recheck,
-    measurement.measure,
-    compilation.compile,
-    jobs.jobs,
-    top.top,
-    jobs.show,
-    jobs.watch,
-    jobs.cancel,
-    jobs.pause,
-    annotating.annotate,
-    jobs.conductors,
-    tuning.resume,
-    jobs.export_study,
-    jobs.pairs,
-    serving.serve,
-    calibration.calibrate,
-    searching.bench_search,
-    conducting.conductor,
-    cluster.scheduler,
-    cluster.worker,
-    tokens.audit,
-    linking.runtime,
-    linking.simulate,
-    diagnosis.setup,
-    diagnosis.doctor,
-    diagnosis.where,
-    documentation.docs,
-):
-    app.command(cls=Command)(command)
-app.command("export")(exchange.export_schedules)
-app.command("import")(exchange.import_schedules)  # a word that no function can be called by
-for name, group in {
-    "token": tokens.app,
-    "farm": farm.app,
-    "network": networks.app,
-    "db": database.app,
-    "package": packages.app,
-}.items():
-    app.add_typer(group, name=name, cls=Commands)
 
 
 def _print_version(wanted: bool) -> None:
@@ -153,7 +251,8 @@ def usage_error(error: typer.TyperException) -> UserError:
     suggested = _SUGGESTION.search(message)
     if suggested:
         message = message[: suggested.start()]
-        next_step = f"did you mean {suggested[1] or suggested[2]}?"
+        near = suggested[1] or suggested[2]
+        next_step = "did you mean {}?".format(near.replace("', '", " or "))
     accepted = ", ".join(_accepted(error, context.command))
     return UserError(_sentence(message), accepted=accepted, next_step=next_step)
 

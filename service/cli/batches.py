@@ -155,7 +155,7 @@ def _print_next(form: Mapping[str, Any], where: str) -> None:
     step = form["next"]
     is_open = form["jobs_by_state"].keys() - {"done", "failed", "cancelled", "not reached"}
     if is_open and form["state"] != "running":
-        print_command("resume:      ", f"hvxtune resume {form['batch']}{where}")
+        print_command("resume:      ", f"hvxtune job resume {form['batch']}{where}")
     if step is None:
         print_line("next:        the estimate leaves nothing to gain")
         return
@@ -196,7 +196,7 @@ def request_here(store: SqlStore, batch: Batch, request: JobRequest) -> dict[str
     if request is JobRequest.PAUSE and batch.shares_budget:
         raise UserError(
             f"batch {batch.id} runs in the command that began it: it cannot be paused from here",
-            next_step="stop that command with Ctrl-C; `hvxtune resume` continues it",
+            next_step="stop that command with Ctrl-C; `hvxtune job resume` continues it",
         )
     store.request_of_all(batch.id, request)
     return batch_json(batch_progress(store, batch.id))
@@ -255,7 +255,7 @@ def resume_all_here(store: SqlStore, batch: Batch, *, as_json: bool) -> None:
     else:
         print_batch(form)
     if stop.is_set():
-        sys.stderr.write(f"stopped; continue with: hvxtune resume {batch.id}\n")
+        sys.stderr.write(f"stopped; continue with: hvxtune job resume {batch.id}\n")
         raise typer.Exit(Exit.INTERRUPTED)
     if form["state"] != JobState.DONE:
         sys.stderr.write(f"error: batch {batch.id} {form['state']}\n")

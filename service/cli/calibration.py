@@ -1,4 +1,4 @@
-"""``hvxtune calibrate``: fits the timing model to cycles measured on a real machine."""
+"""``hvxtune farm calibrate``: fits the timing model to cycles measured on a real machine."""
 
 from __future__ import annotations
 

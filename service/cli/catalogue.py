@@ -1,4 +1,4 @@
-"""The kernels, their spaces and the targets: ``kernels``, ``space`` and ``targets``."""
+"""The kernels, their spaces and the targets: ``kernel list``, ``kernel space`` and ``targets``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ci``: the pins of a project's lock file beside the best schedules there are now."""
+"""``schedule ci``: the pins of a project's lock file beside the best schedules there are now."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def ci(
         typer.Option(
             "--from",
             metavar="FILE",
-            help="Ask no service: compare with a file that `hvxtune export` or a service wrote.",
+            help="Ask no service: compare with a file that `hvxtune db export` or a service wrote.",
         ),
     ] = None,
     server: ServerAddress = None,

@@ -1,4 +1,4 @@
-"""A Dask cluster: ``scheduler`` and ``worker``."""
+"""A Dask cluster: ``cluster scheduler`` and ``cluster worker``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code without a measurement: ``compile``, also for targets that nothing here can run."""
+"""Code without a measurement: ``kernel compile``, also for targets that nothing here can run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def compile(  # noqa: A001 - the command's name
     kernel: KernelName,
     config: Annotated[
         str,
-        typer.Option("--config", metavar=CONFIG_FORMS, help="Which schedule, as for `measure`."),
+        typer.Option(
+            "--config", metavar=CONFIG_FORMS, help="Which schedule, as for `kernel measure`."
+        ),
     ] = "textbook",
     param: ParamTexts = None,
     target: TargetName = DEFAULT_TARGET,

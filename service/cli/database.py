@@ -1,5 +1,5 @@
 """The database as a whole: ``db upgrade``, ``db backup``, ``db restore``, ``db copy`` and
-``db artifacts``; its schedules as one file: ``export`` and ``import``.
+``db artifacts``; its schedules as one file: ``db export`` and ``db import``.
 """
 
 from __future__ import annotations
@@ -56,12 +56,6 @@ def shown(label: str) -> Iterator[Callable[[int, int], None]]:
             sys.stderr.flush()
 
 
-app = typer.Typer(
-    help="Look after the database: schema, backups, copies, objects.", no_args_is_help=True
-)
-
-
-@app.command()
 def backup(
     place: Annotated[
         Path,
@@ -89,7 +83,6 @@ def backup(
     _warn(done.missing)
 
 
-@app.command()
 def restore(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A backup that `hvxtune db backup` wrote.")
@@ -127,7 +120,6 @@ Url = Annotated[
 ARTIFACTS_HELP = "Where its objects lie, if not where HVXTUNE_ARTIFACTS says."
 
 
-@app.command()
 def upgrade(url: Url = None, as_json: AsJson = False) -> None:
     """Create the tables of a database, or bring them to the schema of this hvxtune."""
     from db import open_store
@@ -145,7 +137,6 @@ def upgrade(url: Url = None, as_json: AsJson = False) -> None:
         print_line(f"{name}: upgraded {was} {SCHEMA_VERSION}")
 
 
-@app.command()
 def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The URL of the database to copy.")],
     target: Annotated[
@@ -186,7 +177,6 @@ def copy(
     _warn(done.missing)
 
 
-@app.command()
 def artifacts(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read every file and compare its digest.")
@@ -288,9 +278,9 @@ def import_schedules(
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take over the schedules in FILE, which `hvxtune export` wrote elsewhere."""
+    """Take over the schedules in FILE, which `hvxtune db export` wrote elsewhere."""
     if not file.is_file():
-        raise UserError(f"{file}: no such file", accepted="what `hvxtune export FILE` wrote")
+        raise UserError(f"{file}: no such file", accepted="what `hvxtune db export FILE` wrote")
     address = read_server(server)
     done = _there(address, file, any_toolchain) if address else _here(file, any_toolchain)
     if as_json:

@@ -1,4 +1,4 @@
-"""``docs``: the documentation as a site, for a browser on this machine."""
+"""``tool docs``: the documentation as a site, for a browser on this machine."""
 
 from __future__ import annotations
 

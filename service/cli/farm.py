@@ -15,7 +15,6 @@ from service.cli.measurement import CONFIG_FORMS, read_config
 from service.cli.options import (
     DEFAULT_CONTRACT,
     AsJson,
-    Command,
     ContractName,
     DeviceTags,
     KernelName,
@@ -38,10 +37,6 @@ if TYPE_CHECKING:
     from tuner.measure.farm.health import Caretaker, CheckResult
     from tuner.measure.farm.roster import DeviceRecord, Roster
 
-app = typer.Typer(
-    help="The devices that measure: list, check and use them, take them out and back."
-)
-
 DeviceName = Annotated[
     str, typer.Argument(metavar="DEVICE", help="A device's name; `hvxtune farm list` shows them.")
 ]
@@ -50,7 +45,6 @@ Reason = Annotated[
 ]
 
 
-@app.command()
 def kinds(as_json: AsJson = False) -> None:
     """List the kinds of devices and the keys of their tables in the farm file."""
     from dataclasses import asdict
@@ -78,7 +72,6 @@ def _default(value: Any) -> str:
     return (" ".join(value) if isinstance(value, tuple) else str(value)) or "empty"
 
 
-@app.command("list")
 def list_devices(on: DeviceTags = "", watch: Watch = False, as_json: AsJson = False) -> None:
     """List the devices and their states."""
 
@@ -145,7 +138,6 @@ def _time(at: float | None) -> str:
     return "never" if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
 
 
-@app.command()
 def check(on: DeviceTags = "", as_json: AsJson = False) -> None:
     """Check every device now: that it answers, computes right, and is as fast as before."""
     from db import open_store
@@ -214,7 +206,6 @@ def _print_checks(found: list[CheckResult]) -> None:
     )
 
 
-@app.command(cls=Command)
 def run(
     kernel: KernelName,
     config: Annotated[
@@ -274,19 +265,16 @@ def _print_trial(problem: Any, trial: Any) -> None:
     print_config(trial.config)
 
 
-@app.command()
 def drain(device: DeviceName, reason: Reason = "", as_json: AsJson = False) -> None:
     """Take DEVICE out once it has finished its work."""
     _steer("drain", device, reason, as_json=as_json)
 
 
-@app.command()
 def quarantine(device: DeviceName, reason: Reason = "", as_json: AsJson = False) -> None:
     """Take DEVICE out at once: its work under way does not count."""
     _steer("quarantine", device, reason, as_json=as_json)
 
 
-@app.command()
 def release(device: DeviceName, reason: Reason = "", as_json: AsJson = False) -> None:
     """Let a drained or quarantined DEVICE come back, after a check."""
     _steer("release", device, reason, as_json=as_json, then=_check_again)

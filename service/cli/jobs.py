@@ -1,12 +1,9 @@
-"""Stored jobs and batches: ``jobs``, ``show``, ``watch``, ``cancel``, ``pause``, and what else is
-made of them: ``pairs``, ``export-study``."""
+"""Stored jobs and batches, listed, shown, watched, cancelled and paused; and the conductors."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,7 +18,7 @@ from service.cli.batches import (
     request_here,
     request_there,
 )
-from service.cli.options import AsJson, JobName, JobOrBatchName, ServerAddress, read_server
+from service.cli.options import AsJson, JobOrBatchName, ServerAddress, read_server
 from service.cli.output import (
     console,
     print_json,
@@ -43,7 +40,6 @@ from service.json_forms import (
     summary_json,
     trial_json,
 )
-from tuner.errors import UserError
 from tuner.records.batch import Batch
 from tuner.records.outcome import Outcome
 from tuner.records.request import SearchOptions, options_of, told
@@ -250,7 +246,7 @@ def cancel(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = 
 
 
 def pause(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:
-    """Stop JOB, or all jobs of a batch, until `hvxtune resume` lets them go on."""
+    """Stop JOB, or all jobs of a batch, until `hvxtune job resume` lets them go on."""
     _request(JobRequest.PAUSE, job, server, as_json=as_json)
 
 
@@ -353,7 +349,7 @@ def conductors(watch: Watch = False, server: ServerAddress = None, as_json: AsJs
 
     def draw() -> RenderableType:
         found = _conductors(address)
-        none = "no conductor runs; start one with `hvxtune serve` or `hvxtune conductor`"
+        none = "no conductor runs; start one with `hvxtune serve` or `hvxtune cluster conductor`"
         return _conductors_table(found) if found else sentence(none)
 
     if watch:
@@ -396,60 +392,3 @@ def _conductors_table(found: list[dict[str, Any]]) -> RenderableType:
         ],
         numeric=["process", "slots"],
     )
-
-
-def pairs(
-    job: JobName,
-    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="Where the samples go.")],
-    as_json: AsJson = False,
-) -> None:
-    """Write the promoted trials of JOB as samples for `hvxtune calibrate`."""
-    from db import open_store
-    from service.calibration_samples import samples_of
-
-    with open_store() as store:
-        found = store.job(job)
-        samples = samples_of(found, store.trials(found.id), store.promotions(found.id))
-    if not samples:
-        raise UserError(
-            f"job {found.id} has no trial that was measured at two fidelities",
-            next_step="`hvxtune tune KERNEL --promote-to TAG` makes some",
-        )
-    text = "".join(json.dumps(sample) + "\n" for sample in samples)
-    try:
-        output.write_text(text)
-    except OSError as error:
-        raise UserError(
-            f"--output {output}: {error.strerror}", accepted="a file to write"
-        ) from None
-    if as_json:
-        print_json({"job": found.id, "samples": len(samples), "output": str(output)})
-        return
-    print_line(f"{len(samples)} samples in {output}")
-    print_line(f"fit the timing model to them:  hvxtune calibrate --samples {output}")
-
-
-def export_study(
-    job: Annotated[str, typer.Argument(help="The job's id, or how it begins.")],
-    storage: Annotated[
-        str,
-        typer.Option(
-            metavar="URL", help="Where the study goes, as Optuna takes it: sqlite:///study.db."
-        ),
-    ],
-) -> None:
-    """Write JOB as a study that optuna-dashboard and Optuna's tools open.
-
-    The study is named after the job. Trials that failed are in it, with their outcome. The job
-    itself stays as it is; a study with this name must not be there yet.
-    """
-    from db import open_store
-    from service.study import export
-
-    store = open_store()
-    try:
-        exported = export(store, job, storage)
-    finally:
-        store.close()
-    print_line(f"study {exported.name}: {exported.trials} trials in {storage}")
-    print_line(f"look at it:  optuna-dashboard {storage}")

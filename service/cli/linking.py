@@ -1,4 +1,4 @@
-"""``simulate`` and ``runtime``: what it takes to link and run a program around a schedule."""
+"""``tool simulate`` and ``tool runtime``: to link and run a program around a schedule."""
 
 from __future__ import annotations
 

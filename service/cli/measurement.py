@@ -1,4 +1,4 @@
-"""One config tried at once: ``measure``, and where its cycles go."""
+"""One config tried at once: ``kernel measure``, and where its cycles go."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def read_config(
         raise UserError(
             f"{option} '{text}': {error.strerror}",
             accepted=accepted,
-            next_step=f"see `hvxtune space {problem.workload.kernel}` for the knobs",
+            next_step=f"see `hvxtune kernel space {problem.workload.kernel}` for the knobs",
         ) from None
     except ValueError as error:
         raise UserError(f"{option} '{text}' is not JSON: {error}", accepted=accepted) from None

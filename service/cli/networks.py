@@ -15,7 +15,6 @@ import typer
 from service.cli.batches import apart_text, network_named, print_batch
 from service.cli.options import (
     AsJson,
-    Command,
     ServerAddress,
     TargetName,
     read_server,
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from tuner.network.shipping import Bundle, Function
     from tuner.records.network_plan import PlanObjective
 
-app = typer.Typer(help="Read and run quantized networks.", rich_markup_mode=None)
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX or TFLite model.")]
 AxisTexts = Annotated[
     list[str] | None,
@@ -56,12 +54,6 @@ ChannelsLast = Annotated[
 ]
 
 
-@app.callback()
-def _group() -> None:
-    """Read and run quantized networks."""
-
-
-@app.command("import", cls=Command)
 def import_network(
     model: ModelFile,
     axis: AxisTexts = None,
@@ -193,7 +185,6 @@ def _network_json(graph: Graph, found: list[Layer]) -> dict[str, Any]:
     }
 
 
-@app.command("run", cls=Command)
 def run_network(
     model: ModelFile,
     given: Annotated[
@@ -490,7 +481,6 @@ PlanObjectiveName = Annotated[
 ]
 
 
-@app.command("plan", cls=Command)
 def plan_network(
     model: ModelFile,
     topology: Annotated[
@@ -572,7 +562,6 @@ def _keep_here(
     return batch.id
 
 
-@app.command("tune", cls=Command)
 @takes_job_options
 def tune_network(
     model: ModelFile,
@@ -614,7 +603,7 @@ def tune_network(
     if address is None:
         refuse_options("network tune", options)
     elif batch is not None:
-        resume = f"`hvxtune resume {batch} --server {address}`"
+        resume = f"`hvxtune job resume {batch} --server {address}`"
         raise UserError(f"--batch {batch} at a service", next_step=f"{resume} resumes it there")
     begun = time.monotonic()
     graph = read_network(model, axis)
@@ -703,7 +692,6 @@ def _tell_plan(done: SequencePlanned | StreamPlanned) -> None:
     )
 
 
-@app.command("bundle", cls=Command)
 def bundle_network(
     model: ModelFile,
     output: Annotated[
@@ -791,7 +779,6 @@ def bundle_lines(done: Bundle, output: Path) -> Iterator[str]:
         yield f"you define {symbol}(): {layer.node.name} has no kernel{note}"
 
 
-@app.command("show", cls=Command)
 def show_network(
     network: Annotated[
         str,

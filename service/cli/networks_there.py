@@ -98,13 +98,13 @@ def _followed(client: Client, batch: str) -> dict[str, Any]:
     except KeyboardInterrupt:
         sys.stderr.write(
             f"\nbatch {batch} goes on at {client.server}; watch it with: "
-            f"hvxtune watch {batch} {where}; end it with: hvxtune cancel {batch} {where}\n"
+            f"hvxtune job watch {batch} {where}; end it with: hvxtune job cancel {batch} {where}\n"
         )
         raise typer.Exit(Exit.INTERRUPTED) from None
     except UserError:
         raise
     except HvxtuneError as error:
-        error.next_step = f"it may go on there; look again with: hvxtune watch {batch} {where}"
+        error.next_step = f"it may go on there; look again with: hvxtune job watch {batch} {where}"
         raise
 
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tuner.records.candidate import Problem
 
 KernelName = Annotated[
-    str, typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernels` lists them.")
+    str, typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernel list` lists them.")
 ]
 OptionalKernelName = Annotated[
     str | None,
-    typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernels` lists them."),
+    typer.Argument(metavar="KERNEL", help="A kernel's name; `hvxtune kernel list` lists them."),
 ]
 ParamTexts = Annotated[
     list[str] | None,
@@ -59,7 +59,13 @@ def _of_job(name: str) -> Any:
     """An option of the command line as the definition of a job's options has it."""
     option = _OPTIONS[name]
     metavar = option.metavar or (name.upper() if isinstance(option.choices, str) else None)
-    return typer.Option(*option.flags, metavar=metavar, help=option.help, show_default=False)
+    return typer.Option(
+        *option.flags,
+        metavar=metavar,
+        help=option.help,
+        show_default=False,
+        rich_help_panel=None if option.first else option.group,
+    )
 
 
 def _help_text(option: Option) -> str:
@@ -128,6 +134,10 @@ class Command(TyperCommand):
                 parameter.help = _help_text(option)  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes them by panel."""
+        format_options(self, ctx, formatter)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Where a shell asks, each parameter is told what completes it first."""
         if ctx.resilient_parsing:
@@ -136,6 +146,22 @@ class Command(TyperCommand):
                     parameter._custom_shell_complete = _complete
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
+
+
+def format_options(command: Any, ctx: Any, formatter: Any) -> None:
+    """Writes the arguments and options of ``command``, those without a panel first. Typer's own
+    panels import Rich."""
+    panels: dict[str, list[Any]] = {"Arguments": [], "Options": []}
+    for parameter in command.get_params(ctx):
+        written = parameter.get_help_record(ctx)
+        if written is not None:
+            own = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            panel = getattr(parameter, "rich_help_panel", None) or own
+            panels.setdefault(panel, []).append(written)
+    for panel, rows in panels.items():
+        if rows:
+            with formatter.section(panel):
+                formatter.write_dl(rows)
 
 
 def _has_names(option: Option | None) -> bool:

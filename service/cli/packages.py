@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.options import AsJson, Command, ServerAddress, TargetName, read_server
+from service.cli.options import AsJson, ServerAddress, TargetName, read_server
 from service.cli.output import print_json, print_line, print_sentence, print_table
 from service.cli.statuses import Exit
 from service.json_forms import package_json
@@ -20,16 +20,9 @@ if TYPE_CHECKING:
     from tuner.packages.check import Checked, Saved
     from tuner.packages.kernel import PackageKernel
 
-app = typer.Typer(
-    help="Packages: kernels of your own, in C with intrinsics and more.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
 PackageFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder with kernel.toml.")]
 
 
-@app.command(cls=Command)
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     kind: Annotated[
@@ -45,7 +38,6 @@ def new(
     print_line(f"next: hvxtune package check {folder}, then hvxtune tune {named}")
 
 
-@app.command(cls=Command)
 def check(
     folder: PackageFolder, target: TargetName = DEFAULT_TARGET, as_json: AsJson = False
 ) -> None:
@@ -104,7 +96,6 @@ def _print_sum(kernel: PackageKernel, found: list[Checked]) -> None:
         print_line(f"{name} is right in {len(found)} configs and contracts; it is {kernel.name}")
 
 
-@app.command(cls=Command)
 def watch(
     folder: PackageFolder,
     config: Annotated[
@@ -171,7 +162,6 @@ def _changed(what: str, now: float, before: float) -> str:
     return f"{now:,} {what} ({now - before:+,.4g}{share})"
 
 
-@app.command(cls=Command)
 def register(folder: PackageFolder, server: ServerAddress = None, as_json: AsJson = False) -> None:
     """Keep the package in DIR, on a service for all its users; that takes a token with `admin`."""
     from tuner.packages.files import read_folder
@@ -193,7 +183,6 @@ def register(folder: PackageFolder, server: ServerAddress = None, as_json: AsJso
         print_line(f"{form['package']} version {form['version']} is {form['kernel']}")
 
 
-@app.command("list", cls=Command)
 def list_packages(server: ServerAddress = None, as_json: AsJson = False) -> None:
     """List the packages that are kept, the latest first."""
     address = read_server(server)
@@ -215,7 +204,6 @@ def list_packages(server: ServerAddress = None, as_json: AsJson = False) -> None
         print_table(columns, [[one[name] for name in columns] for one in found])
 
 
-@app.command(cls=Command)
 def remove(
     package: Annotated[
         str, typer.Argument(metavar="PACKAGE", help="Its name, or its digest or digits of it.")
@@ -258,13 +246,12 @@ def _removed_here(name: str) -> dict[str, Any]:
         if jobs := open_jobs_on(store, package.kernel):
             raise UserError(
                 f"{len(jobs)} jobs on {package.kernel} have not ended: {', '.join(jobs[:5])}",
-                next_step="`hvxtune resume` or `hvxtune cancel` ends them",
+                next_step="`hvxtune job resume` or `hvxtune job cancel` ends them",
             )
         files.remove(digest)
     return package_json(package)
 
 
-@app.command(cls=Command)
 def schema() -> None:
     """Print the JSON Schema of kernel.toml, by which editors complete it."""
     from tuner.packages.manifest import schema as schema_of

@@ -1,4 +1,4 @@
-"""Uploaded pipelines: ``pipelines``."""
+"""Uploaded pipelines: ``kernel pipelines``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``recheck``: every stored best measured again with the tools that this machine has now."""
+"""``schedule recheck``: every stored best measured again with the present tools."""
 
 from __future__ import annotations
 

@@ -163,14 +163,16 @@ def _follow(client: Client, job: str, *, as_json: bool) -> None:
                     break
     except KeyboardInterrupt:
         sys.stderr.write(
-            f"\njob {job} goes on at {client.server}; watch it with: hvxtune watch {job} {where}; "
-            f"end it with: hvxtune cancel {job} {where}\n"
+            f"\njob {job} goes on at {client.server}; watch it with: "
+            f"hvxtune job watch {job} {where}; end it with: hvxtune job cancel {job} {where}\n"
         )
         raise typer.Exit(Exit.INTERRUPTED) from None
     except UserError:
         raise
     except HvxtuneError as error:
-        error.next_step = f"the job may go on there; look again with: hvxtune watch {job} {where}"
+        error.next_step = (
+            f"the job may go on there; look again with: hvxtune job watch {job} {where}"
+        )
         raise
     result = result_there(client, job)
     if as_json:

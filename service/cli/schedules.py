@@ -215,7 +215,7 @@ def fetch(
         typer.Option(
             "--from",
             metavar="FILE",
-            help="Ask no service: take schedules from a file that `hvxtune export` or a service "
+            help="Ask no service: take schedules from a file that `hvxtune db export` or a service "
             "wrote.",
         ),
     ] = None,
@@ -253,7 +253,7 @@ def fetch(
         raise UserError(
             "fetch without KERNEL",
             accepted="the name of a kernel, or --network FILE",
-            next_step="`hvxtune kernels` lists kernels",
+            next_step="`hvxtune kernel list` lists kernels",
         )
     from service.client.cache import ClientCache
     from service.fetching import Wish

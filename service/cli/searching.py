@@ -1,4 +1,4 @@
-"""``hvxtune bench-search``: samplers compared on tables of known results, nothing compiled."""
+"""``hvxtune search bench``: samplers compared on tables of known results, nothing compiled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MOST_SEEDS = 10_000
 
 
-def bench_search(
+def bench(
     tables: Annotated[
         list[Path] | None,
         typer.Option("--tables", metavar="FILE...", help="Tables of measured configs."),
@@ -57,7 +57,7 @@ def bench_search(
     paths = [*(tables or []), *(more_tables or [])]
     if not paths:
         raise UserError(
-            "no table to search", next_step="name some: hvxtune bench-search --tables FILE..."
+            "no table to search", next_step="name some: hvxtune search bench --tables FILE..."
         )
     named = [name for text in samplers or [] for name in text.split(",") if name]
     chosen = list(dict.fromkeys(named))

@@ -1,4 +1,4 @@
-"""The service on this machine, ``serve``, and a process that runs its jobs, ``conductor``."""
+"""``serve``, the service on this machine, and ``cluster conductor``, which runs its jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from service.settings import (
 
 MOST_PROCESSES = 256
 MOST_SLOTS = 64
-CONDUCTOR = (sys.executable, "-P", "-m", "service.cli", "conductor")
+CONDUCTOR = (sys.executable, "-P", "-m", "service.cli", "cluster", "conductor")
 """The command that starts a conductor. It drains on SIGTERM, and ends when its standard input
 closes: the other end of the pipe is the service's, so that even a killed one leaves no conductor
 behind."""

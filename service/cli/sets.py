@@ -44,6 +44,7 @@ BatchName = Annotated[
         metavar="BATCH",
         help="With --set: resume a batch that was stopped or killed.",
         show_default=False,
+        rich_help_panel="Job",
     ),
 ]
 
@@ -126,7 +127,7 @@ def _run_and_print(
 ) -> None:
     from tuner.jobs import set_tuning
 
-    go_on = f"hvxtune resume {batch}"
+    go_on = f"hvxtune job resume {batch}"
     try:
         with stop_on_signal() as stop:
             result = set_tuning.run(

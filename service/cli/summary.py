@@ -216,7 +216,7 @@ def _program() -> str:
 def _print_next(result: Mapping[str, Any], where: str) -> None:
     job, program = result["job"], _program()
     if result["interrupted"]:
-        print_command("resume:      ", f"{program} resume {job}{where}")
+        print_command("resume:      ", f"{program} job resume {job}{where}")
     if result["best"] is not None:
         name = result["kernel"]
         file = suggested(display_name(result))

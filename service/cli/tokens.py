@@ -15,8 +15,6 @@ from service.cli.output import print_json, print_line, print_sentence, print_tab
 if TYPE_CHECKING:
     from db.access.audit import AuditEntry
 
-app = typer.Typer(help="Make, list and revoke the tokens of the service.", no_args_is_help=False)
-
 DAY_S = 24 * 3600.0
 MOST_DAYS = 36_500
 
@@ -25,7 +23,6 @@ def _quota(option: str, meaning: str) -> Any:
     return typer.Option(option, min=0, metavar="N", help=f"{meaning} (no limit).")
 
 
-@app.command()
 def create(
     scope: Annotated[
         list[Scope] | None,
@@ -123,7 +120,6 @@ def create(
         print_line(f"commands on this machine find it in {file}")
 
 
-@app.command("list")
 def list_tokens(
     all_tokens: Annotated[
         bool, typer.Option("--all", help="Expired and revoked ones too.")
@@ -161,7 +157,6 @@ def list_tokens(
         )
 
 
-@app.command()
 def revoke(
     token: Annotated[
         str, typer.Argument(metavar="TOKEN", help="A token's id, as `token list` shows it.")

@@ -1,4 +1,4 @@
-"""``top``: the jobs, devices and conductors at work, live."""
+"""``job top``: the jobs, devices and conductors at work, live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running jobs: ``tune`` and ``resume``."""
+"""Running jobs: ``tune`` and ``job resume``."""
 
 from __future__ import annotations
 
@@ -158,10 +158,10 @@ def _run(job_id: str, store: SqlStore) -> TuneResult:
         with stop_on_signal() as stop, shown(kernel) as show:
             return run(job_id, store, on_progress=lambda p: show(job_progress(p)), stop=stop)
     except KeyboardInterrupt:
-        sys.stderr.write(f"stopped; continue with: hvxtune resume {job_id}\n")
+        sys.stderr.write(f"stopped; continue with: hvxtune job resume {job_id}\n")
         raise
     except UserError:
         raise
     except HvxtuneError as error:  # this machine's fault: the job itself can go on
-        error.next_step = f"{error.next_step}; then: hvxtune resume {job_id}".removeprefix("; ")
+        error.next_step = f"{error.next_step}; then: hvxtune job resume {job_id}".removeprefix("; ")
         raise

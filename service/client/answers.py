@@ -93,7 +93,7 @@ class EnqueuedError(NotStoredError):
         name = job.get("job", "?")
         super().__init__(
             f"no schedule is stored yet; job {name} searches for one",
-            next_step=f"wait for it with `hvxtune watch {name}`, then ask again",
+            next_step=f"wait for it with `hvxtune job watch {name}`, then ask again",
         )
         self.job = job
 

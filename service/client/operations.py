@@ -83,7 +83,7 @@ class Operations:
         return (yield from self._get("/readyz"))
 
     def kernels(self) -> Steps[list[Json]]:
-        """The kernels that can be tuned, like ``hvxtune kernels --json``."""
+        """The kernels that can be tuned, like ``hvxtune kernel list --json``."""
         return items_of((yield from self._get("/v1/kernels")), self.server)
 
     def targets(self) -> Steps[list[Json]]:
@@ -91,7 +91,7 @@ class Operations:
         return items_of((yield from self._get("/v1/targets")), self.server)
 
     def conductors(self) -> Steps[list[Json]]:
-        """The conductors, and whether they are fit, like ``hvxtune conductors --json``."""
+        """The conductors, and whether they are fit, like ``hvxtune cluster list --json``."""
         return items_of((yield from self._get("/v1/conductors")), self.server)
 
     def devices(self) -> Steps[list[Json]]:

@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1", tags=["schedules"])
 
 _BODY = {
     "required": True,
-    "description": "A file from `GET /v1/export` or `hvxtune export`.",
+    "description": "A file from `GET /v1/export` or `hvxtune db export`.",
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
 

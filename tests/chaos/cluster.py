@@ -64,13 +64,13 @@ class Cluster:
         self._shared = shared
         self._add("service", hosts["service"], [*HVXTUNE, *serve], shared)
         for name in running:
-            run = ["conductor", "--slots", "2", "--workers", "2"]
+            run = ["cluster", "conductor", "--slots", "2", "--workers", "2"]
             self._add(name, hosts[name], [*HVXTUNE, *run], shared)
-        listen = ["scheduler", "--host", hosts["scheduler"].address]
-        self._add("scheduler", hosts["scheduler"], [*HVXTUNE, *listen], {})
+        listen = ["cluster", "scheduler", "--host", hosts["cluster", "scheduler"].address]
+        self._add("scheduler", hosts["cluster", "scheduler"], [*HVXTUNE, *listen], {})
         for name in working:
             place = f"{hosts['scheduler'].address}:8786"
-            work = ["worker", "--scheduler", place, "--slots", "2", "--name", name]
+            work = ["cluster", "worker", "--scheduler", place, "--slots", "2", "--name", name]
             self._add(name, hosts[name], [*HVXTUNE, *work], {})
 
     def __enter__(self) -> Cluster:

@@ -36,8 +36,10 @@ def run_here() -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="chaos-", ignore_cleanup_errors=True) as name:
         lab = Lab(Path(name), cache_dir())
         service, worker = lab.add("service"), lab.add("worker")
-        worker.start([*HVXTUNE, "scheduler", "--host", worker.address])
-        worker.start([*HVXTUNE, "worker", "--scheduler", f"{worker.address}:8786", "--slots", "2"])
+        worker.start([*HVXTUNE, "cluster", "scheduler", "--host", worker.address])
+        worker.start(
+            [*HVXTUNE, "cluster", "worker", "--scheduler", f"{worker.address}:8786", "--slots", "2"]
+        )
         settings = {
             "HVXTUNE_EXECUTOR": f"dask://{worker.address}:8786",
             "HVXTUNE_QEMU": "/bin/false",

@@ -122,7 +122,7 @@ def test_a_network_that_a_command_runs_says_how_to_go_on(logged_in: LogIn, store
     assert f"/ui/networks/{batch.id}/cancel" in page
     assert f"/ui/networks/{batch.id}/pause" not in page
     store.request(batch.members[0].job, JobRequest.PAUSE)
-    assert f"hvxtune resume {batch.id}" in browser.get(f"/ui/networks/{batch.id}").text
+    assert f"hvxtune job resume {batch.id}" in browser.get(f"/ui/networks/{batch.id}").text
 
 
 @pytest.mark.parametrize("path", ["zzz", "zzz/live", "JOB"])

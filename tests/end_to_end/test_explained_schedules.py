@@ -29,7 +29,9 @@ def hvxtune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def test_the_reader_can_tell_why_the_best_schedule_is_faster(hvxtune) -> None:
     tuned = json.loads(hvxtune("tune", *KERNEL, "--trials", "12", "--seed", "3", "--json"))
     for name in ("default", "textbook", "best"):
-        measured = json.loads(hvxtune("measure", *KERNEL, "--config", name, "--explain", "--json"))
+        measured = json.loads(
+            hvxtune("kernel", "measure", *KERNEL, "--config", name, "--explain", "--json")
+        )
         explanation = Explanation.from_dict(measured["explanation"])
         assert explanation.cycles == tuned[name]["cycles"]
         assert sum(part.cycles for part in explanation.parts) == explanation.cycles
@@ -38,7 +40,7 @@ def test_the_reader_can_tell_why_the_best_schedule_is_faster(hvxtune) -> None:
         assert explanation.totals.vector_instructions > 0
         assert all(p.kinds for region in explanation.regions for p in region.packets)
 
-    arguments = ("measure", *KERNEL, "--config", "best", "--against", "default")
+    arguments = ("kernel", "measure", *KERNEL, "--config", "best", "--against", "default")
     comparison = json.loads(hvxtune(*arguments, "--json"))["comparison"]
     less = tuned["best"]["cycles"] - tuned["default"]["cycles"]
     assert sum(pair["difference"] for pair in comparison["groups"]) == less < 0

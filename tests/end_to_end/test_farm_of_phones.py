@@ -64,7 +64,7 @@ def test_kills_lose_and_double_no_promotion(environment: dict[str, str]) -> None
             promote_to="phone",
             promote=TRIALS,
         )
-    resume = [str(HVXTUNE), "resume", job.id, "--json"]
+    resume = [str(HVXTUNE), "job", "resume", job.id, "--json"]
     points = random.Random(3)
     ended: dict[int, object] = {}
     for kill in range(1, KILLS + 1):

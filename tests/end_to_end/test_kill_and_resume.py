@@ -1,4 +1,4 @@
-"""``kill -9`` of the tuning process at random points, then ``hvxtune resume``: nothing lost,
+"""``kill -9`` of the tuning process at random points, then ``hvxtune job resume``: nothing lost,
 nothing twice, nothing left behind."""
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_ten_kills_lose_and_repeat_nothing(environment, workers, seed):
         job = tuner.submit(
             "scale_u8", store=store, trials=trials_in_all, workers=workers, seed=seed
         )
-    resume = [str(HVXTUNE), "resume", job.id, "--json"]
+    resume = [str(HVXTUNE), "job", "resume", job.id, "--json"]
     points = random.Random(seed)
     rows: dict[int, object] = {}
     for _ in range(KILLS):
@@ -105,7 +105,7 @@ def test_ten_kills_lose_and_repeat_nothing(environment, workers, seed):
 def test_resuming_a_job_that_a_live_process_runs_is_refused(environment):
     with db.open_store() as store:
         job = tuner.submit("scale_u8", store=store, trials=TRIALS, workers=1)
-        resume = [str(HVXTUNE), "resume", job.id]
+        resume = [str(HVXTUNE), "job", "resume", job.id]
         first = subprocess.Popen(resume, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             until(lambda: store.trials(job.id))

@@ -322,7 +322,7 @@ def test_a_killed_job_goes_on_and_its_best_is_found_by_name(state, tmp_path):
     with db.open_store() as store:
         (job,) = store.jobs()
         before = {t.number: t for t in store.trials(job.id)}
-    resume = [str(HVXTUNE), "resume", job.id, "--json"]
+    resume = [str(HVXTUNE), "job", "resume", job.id, "--json"]
     done = json.loads(subprocess.run(resume, check=True, capture_output=True, text=True).stdout)
     assert sum(done["outcomes"].values()) == trials
     with db.open_store() as store:

@@ -198,10 +198,10 @@ def test_the_next_release_continues_what_this_one_runs(
     assert lab.job(job)[0] == "queued"
 
     conductor = lab.state / "conductor.log"
-    with then.started(["conductor", "--slots", "2"], lab.state, conductor, lab.settings):
+    with then.started(["cluster", "conductor", "--slots", "2"], lab.state, conductor, lab.settings):
         until(lambda: lab.job(later)[0] == "done")
         lab.goes_on(job)
-        then.run(["cancel", job], lab.state, lab.settings)
+        then.run(["job", "cancel", job], lab.state, lab.settings)
         until(lambda: lab.job(job)[0] == "cancelled")
     best = lab.check_whole(job, kept)
     lab.check_whole(later, [])
@@ -223,7 +223,7 @@ def test_releases_of_one_schema_share_the_jobs_and_hand_them_over(
     with ExitStack() as stack:
 
         def conductor(release: Release, log: Path) -> subprocess.Popen[str]:
-            started = release.started(["conductor"], lab.state, log, lab.settings)
+            started = release.started(["cluster", "conductor"], lab.state, log, lab.settings)
             return stack.enter_context(started)
 
         kept: list[tuple[Any, ...]] = []
@@ -237,7 +237,7 @@ def test_releases_of_one_schema_share_the_jobs_and_hand_them_over(
                 assert running.wait(PATIENCE_S) == 0
             until(lambda log=log: said(log, f"job {job} of "))
             kept, running = lab.goes_on(job), following
-        now.run(["cancel", job], lab.state, lab.settings)
+        now.run(["job", "cancel", job], lab.state, lab.settings)
         until(lambda: lab.job(job)[0] == "cancelled")
     lab.check_whole(job, kept)
 

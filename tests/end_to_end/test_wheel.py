@@ -104,7 +104,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 def test_it_is_set_up_and_finds_its_files(installed: Installed) -> None:
     assert Path(installed.hvxtune("setup")["simulator"]["program"]).is_file()
     assert installed.hvxtune("doctor")["ok"]
-    where = installed.hvxtune("where")
+    where = installed.hvxtune("tool", "where")
     for name in ("cmake", "docs", "examples"):
         assert Path(where[name]).is_relative_to(installed.venv)
     for page in (ROOT / "docs").glob("*.md"):
@@ -123,14 +123,14 @@ def test_a_build_finds_its_modules_and_links_what_was_tuned(
     params = [word for name, value in shape.items() for word in ("-p", f"{name}={value}")]
     tuned = installed.hvxtune("tune", "gemm_u8", *params, "--contract", "static", "--trials", "2")
     assert tuned["outcomes"]["ok"]
-    where = installed.hvxtune("where")
+    where = installed.hvxtune("tool", "where")
     project = shutil.copytree(Path(where["examples"], "gemm"), tmp_path / "gemm")
     installed.run(
         *(CMAKE, "-G", "Unix Makefiles", "-S", project, "-B", tmp_path / "build"),
         *("--toolchain", f"{where['cmake']}/hexagon-zig.cmake", f"-DHvxTune_DIR={where['cmake']}"),
     )
     installed.run(CMAKE, "--build", tmp_path / "build")
-    said = installed.run(*installed.command("simulate", tmp_path / "build/gemm_example"))
+    said = installed.run(*installed.command("tool", "simulate", tmp_path / "build/gemm_example"))
     assert said == f"wrong 0 of 8192, checksum {gemm_checksum(**shape)}\n"
 
 
@@ -152,9 +152,11 @@ def test_a_service_tunes_and_answers(installed: Installed) -> None:
 
 
 def test_a_worker_of_a_cluster_tunes(installed: Installed) -> None:
-    with installed.started("scheduler", "--port", "0") as printed:
+    with installed.started("cluster", "scheduler", "--port", "0") as printed:
         executor = printed.readline().removeprefix("executor: ").strip()
-        with installed.started("worker", "--scheduler", executor, "--slots", "1", "--name", "one"):
+        with installed.started(
+            "cluster", "worker", "--scheduler", executor, "--slots", "1", "--name", "one"
+        ):
             cluster = Cluster(executor)
             until(lambda: bool(cluster.workers()))
             cluster.client.close()

@@ -100,7 +100,9 @@ def test_the_wheel_holds_the_rooms_of_the_product_and_no_tests(installation: Ins
 
 
 def test_its_kernel_is_listed(installation: Installation) -> None:
-    assert "absdiff_u8" in {row["name"] for row in installation.hvxtune("kernels")["kernels"]}
+    assert "absdiff_u8" in {
+        row["name"] for row in installation.hvxtune("kernel", "list")["kernels"]
+    }
 
 
 def test_its_kernel_is_tuned_with_its_sampler_and_its_generator(installation: Installation) -> None:
@@ -117,7 +119,7 @@ def test_its_kernel_is_tuned_with_its_sampler_and_its_generator(installation: In
 def test_its_sampler_is_compared_with_ours(installation: Installation) -> None:
     table = ROOT / "benchmarks" / "tables" / "add_512x64.jsonl.gz"
     found = installation.hvxtune(
-        *("bench-search", "--tables", table, "--samplers", "annealing,random"),
+        *("search", "bench", "--tables", table, "--samplers", "annealing,random"),
         *("--seeds", "2", "--workers", "1"),
     )
     assert {row["sampler"] for row in found["samplers"]} == {"annealing", "random"}

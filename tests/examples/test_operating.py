@@ -73,7 +73,7 @@ def lab(folder: Path, database: str) -> Iterator[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("HVXTUNE_")}
     with ExitStack() as stack:
         for name in ("scheduler", "serve", "conductor", "worker"):
-            options = settings(FILES / f"{name}.env")["OPTIONS"]
+            options = settings(FILES / f"{name}.env")["COMMAND"]
             options = options.replace("10.0.0.5:8786", f"127.0.0.1:{scheduler}")
             options = options.replace("10.0.0.5", f"127.0.0.1 --port {scheduler}")
             options += f" --port {port}" if name == "serve" else ""
@@ -81,7 +81,7 @@ def lab(folder: Path, database: str) -> Iterator[str]:
             if name == "worker":
                 state |= of_worker
             process = subprocess.Popen(
-                shlex.split(start.replace("%i", name).replace("$OPTIONS", options)),
+                shlex.split(start.replace("$COMMAND", options)),
                 env={**kept, **here, **state, "PYTHONPATH": str(ROOT)},
                 stdout=stack.enter_context((folder / f"{name}.log").open("w")),
                 stderr=subprocess.STDOUT,

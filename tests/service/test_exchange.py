@@ -362,11 +362,11 @@ def test_over_the_command_line(
 ) -> None:
     monkeypatch.delenv("HVXTUNE_SERVER", raising=False)
     file = tmp_path / "out.zip"
-    done = CliRunner().invoke(commands, ["export", str(file), "--kernel", "gemm_u8"])
+    done = CliRunner().invoke(commands, ["db", "export", str(file), "--kernel", "gemm_u8"])
     assert done.exit_code == 0, done.output
     assert "2 schedules" in done.output
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "third"))
-    done = CliRunner().invoke(commands, ["import", str(file), "--any-toolchain", "--json"])
+    done = CliRunner().invoke(commands, ["db", "import", str(file), "--any-toolchain", "--json"])
     assert json.loads(done.output) == {"schedules": 2, "stored": 2, "kept": 0}
 
 

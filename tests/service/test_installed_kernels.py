@@ -54,10 +54,10 @@ def test_it_is_one_of_the_kernels_and_has_a_source() -> None:
 
 
 def test_the_command_lists_it() -> None:
-    listed = CliRunner().invoke(command_line, ["kernels"])
+    listed = CliRunner().invoke(command_line, ["kernel", "list"])
     assert listed.exit_code == 0
     assert "packed_u8" in listed.output
-    shown = CliRunner().invoke(command_line, ["space", "packed_u8"])
+    shown = CliRunner().invoke(command_line, ["kernel", "space", "packed_u8"])
     assert shown.exit_code == 0, shown.output
 
 

@@ -99,7 +99,7 @@ def test_a_set_that_a_command_runs_can_only_be_cancelled(
     for action in ("pause", "resume"):
         refused = client.post(f"/v1/networks/{batch.id}/{action}")
         assert refused.status_code == 409
-        assert "hvxtune resume" in refused.json()["next_step"]
+        assert "hvxtune job resume" in refused.json()["next_step"]
     assert client.post(f"/v1/networks/{batch.id}/cancel").json()["state"] == "cancelled"
 
 

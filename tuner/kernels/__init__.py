@@ -46,7 +46,7 @@ _REGISTRY: Registry[Kernel] = Registry(
         "qadd_u8": "tuner.kernels.qadd_u8:QAddU8",
     },
     Kernel,
-    choose_with="see `hvxtune kernels`",
+    choose_with="see `hvxtune kernel list`",
     variable=EXTRA_KERNELS_VARIABLE,
 )
 

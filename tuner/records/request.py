@@ -68,7 +68,8 @@ class Option:
     says what leaving it out means, where the default does not. ``switch`` is the value that a mere
     flag, or a ticked box, stands for. ``at_service`` says why it means nothing without a service;
     such an option has its default there. ``see`` is where docs/ says more.
-    ``listed`` ones are shown in lists of jobs, too.
+    ``listed`` ones are shown in lists of jobs, too; ``first`` ones are what most jobs are told, and
+    are shown before the others.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Option:
     example: Any
     see: str
     listed: bool
+    first: bool
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -215,6 +217,7 @@ class SearchOptions:
         most=MOST_TRIALS,
         unset="no limit",
         example=DEFAULT_TRIALS,
+        first=True,
     )
     seconds: float | None = option(
         None,
@@ -224,6 +227,7 @@ class SearchOptions:
         most=MOST_TRIALS,
         unit="s",
         unset="no limit",
+        first=True,
     )
     patience: int | None = option(
         None,
@@ -304,6 +308,7 @@ class SearchOptions:
         unset="the package's own, else textbook",
         metavar="NAME|FILE",
         example="textbook",
+        first=True,
     )
     measurer: str = option(
         "qemu",
@@ -363,13 +368,18 @@ class JobOptions(SearchOptions):
     """All options of a job besides its workload."""
 
     target: str = option(
-        DEFAULT_TARGET, "Hardware to generate code for: {choices}.", WORKLOAD, choices="target"
+        DEFAULT_TARGET,
+        "Hardware to generate code for, such as hexagon-v73 or v73; `hvxtune targets` lists them.",
+        WORKLOAD,
+        choices="target",
+        first=True,
     )
     contract: str = option(
         DEFAULT_CONTRACT,
         "Guarantees callers give about their buffers: {choices}. The stronger, the faster.",
         WORKLOAD,
         choices="contract",
+        first=True,
     )
     priority: int = option(
         0,
@@ -484,6 +494,7 @@ def _option(name: str, hint: Any, default: Any, facts: Mapping[str, Any]) -> Opt
         example=facts.get("example"),
         see=facts.get("see", ""),
         listed=facts.get("listed", False),
+        first=facts.get("first", False),
     )
 
 

@@ -340,7 +340,7 @@ class Space:
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(
                 f"not a space: {type(error).__name__} {error}",
-                accepted="the JSON that `hvxtune space KERNEL --json` prints",
+                accepted="the JSON that `hvxtune kernel space KERNEL --json` prints",
             ) from None
 
     @cached_property

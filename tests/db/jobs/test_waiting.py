@@ -106,7 +106,7 @@ def test_paused_run_by_hand_and_ended(store: SqlStore) -> None:
     store.request(paused, JobRequest.PAUSE)
     store.request(ended, JobRequest.CANCEL)
     assert reason(store, paused).startswith("paused: ")
-    assert "`hvxtune resume` continues it" in reason(store, by_hand)
+    assert "`hvxtune job resume` continues it" in reason(store, by_hand)
     assert reason(store, ended) == ""
 
 

@@ -146,17 +146,17 @@ def test_layers_that_no_trial_reached_are_said_and_come_next(hvxtune):
 def test_cancel_ends_all_jobs_that_have_not_ended(hvxtune):
     with open_store() as store:
         batch = stored(store, tuned=((2000, 800),))
-    assert hvxtune("cancel", batch.id[:9]).out == (
+    assert hvxtune("job", "cancel", batch.id[:9]).out == (
         f"batch {batch.id} done; jobs: 1 done, 1 cancelled\n"
     )
     with open_store() as store:
         states = [store.job(member.job).state for member in batch.members]
         assert states == [JobState.DONE, JobState.CANCELLED]
         other = stored(store, tuned=())
-    answer = hvxtune("cancel", other.id, "--json")
+    answer = hvxtune("job", "cancel", other.id, "--json")
     assert (answer.status, answer.json["state"]) == (0, "cancelled")
     assert answer.json["jobs_by_state"] == {"cancelled": 2}
-    assert hvxtune("cancel", other.id).status == 0
+    assert hvxtune("job", "cancel", other.id).status == 0
 
 
 def test_the_command_that_runs_a_batch_ends_when_it_is_cancelled(tune, hvxtune, bench):
@@ -184,13 +184,13 @@ def test_resume_goes_on_with_the_budget_of_the_whole(tune, hvxtune, bench):
     assert stopped.status == 130
     batch = stopped.json["batch"]
     assert hvxtune("jobs", "--json").json["batches"][0]["state"] == "paused"
-    assert f"hvxtune resume {batch}" in hvxtune("show", batch).out
-    answer = hvxtune("resume", batch[:9], "--json")
+    assert f"hvxtune job resume {batch}" in hvxtune("show", batch).out
+    answer = hvxtune("job", "resume", batch[:9], "--json")
     assert answer.status == 0
     assert (answer.json["set"], answer.json["batch"]) == ("net", batch)
     assert sum(row["trials"] for row in answer.json["workloads"]) == 12
     assert [row["occurrences"] for row in answer.json["workloads"]] == [2, 1]
-    assert "can no longer resume" in hvxtune("resume", batch).error_line
+    assert "can no longer resume" in hvxtune("job", "resume", batch).error_line
 
 
 def test_resume_runs_jobs_with_budgets_of_their_own_one_after_another(hvxtune, bench):
@@ -201,7 +201,7 @@ def test_resume_runs_jobs_with_budgets_of_their_own_one_after_another(hvxtune, b
             for name in "ab"
         ]
         batch = store.create_batch(BatchPlan(name=""), jobs)
-    answer = hvxtune("resume", batch.id, "--json")
+    answer = hvxtune("job", "resume", batch.id, "--json")
     assert (answer.status, answer.json["state"], answer.json["finished"]) == (0, "done", 6)
 
 
@@ -209,16 +209,18 @@ def test_resume_runs_jobs_with_budgets_of_their_own_one_after_another(hvxtune, b
     ("command", "message"),
     [
         (["show", "zzz"], "no job 'zzz'"),
-        (["cancel", "zzz"], "no job 'zzz'"),
-        (["resume", "zzz"], "no job 'zzz'"),
+        (["job", "cancel", "zzz"], "no job 'zzz'"),
+        (["job", "resume", "zzz"], "no job 'zzz'"),
         (["network", "show", "zzz"], "no batch 'zzz'"),
         (["network", "show", "JOB"], "is a job, not a network or set"),
-        (["export-study", "BATCH", "--storage", "sqlite:///s.db"], "is a batch of jobs, not a job"),
-        (["cancel", "ENDED"], "all 2 jobs of batch ENDED have ended: it can no longer cancel"),
-        (["resume", "ENDED"], "it can no longer resume"),
-        (["resume", "RUNNING"], "is running: nothing of it waits to be resumed"),
-        (["pause", "PACED"], "runs in the command that began it"),
-        (["resume", "OLD"], "batch OLD has no record of its set and budget"),
+        (
+            ["job", "cancel", "ENDED"],
+            "all 2 jobs of batch ENDED have ended: it can no longer cancel",
+        ),
+        (["job", "resume", "ENDED"], "it can no longer resume"),
+        (["job", "resume", "RUNNING"], "is running: nothing of it waits to be resumed"),
+        (["job", "pause", "PACED"], "runs in the command that began it"),
+        (["job", "resume", "OLD"], "batch OLD has no record of its set and budget"),
         (["show", "1"], "several jobs or batches"),
     ],
 )

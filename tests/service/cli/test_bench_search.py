@@ -1,4 +1,4 @@
-"""``hvxtune bench-search``: figures as text and JSON, refusals."""
+"""``hvxtune search bench``: figures as text and JSON, refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TABLES = sorted((Path(__file__).parents[3] / "benchmarks" / "tables").glob("*.js
 
 def bench(hvxtune, *arguments):
     return hvxtune(
-        "bench-search", "--samplers", "random,hill", "--seeds", "2", "--workers", "1", *arguments
+        "search", "bench", "--samplers", "random,hill", "--seeds", "2", "--workers", "1", *arguments
     )
 
 
@@ -43,7 +43,7 @@ def test_tables_may_follow_each_other_and_are_refused_by_name(hvxtune, tmp_path)
 
 def test_wants_a_table_and_known_samplers(hvxtune):
     assert "no table" in bench(hvxtune).error_line
-    refused = hvxtune("bench-search", "--tables", str(TABLES[0]), "--samplers", "hil")
+    refused = hvxtune("search", "bench", "--tables", str(TABLES[0]), "--samplers", "hil")
     assert "unknown sampler 'hil'" in refused.error_line
     assert "did you mean hill?" in refused.error_line
 

@@ -1,4 +1,4 @@
-"""``hvxtune calibrate``: from samples to a file of parameters, or to the reason why not."""
+"""``hvxtune farm calibrate``: from samples to a file of parameters, or to the reason why not."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def simulated(monkeypatch):
 @pytest.mark.slow
 def test_the_file_is_written_and_says_how_to_use_it(hvxtune, samples, simulated, tmp_path):
     place = tmp_path / "phone.toml"
-    answer = hvxtune("calibrate", "--samples", str(samples), "--output", str(place), *FIX)
+    answer = hvxtune("farm", "calibrate", "--samples", str(samples), "--output", str(place), *FIX)
     assert answer.status == 0, answer.err
     assert f"export HVXTUNE_TIMING_MODEL={place}" in answer.out
     assert "40 samples: hexagon-v66, hardware, measured on bench phone" in answer.out
@@ -75,7 +75,7 @@ def test_the_file_is_written_and_says_how_to_use_it(hvxtune, samples, simulated,
 
 
 def test_json_tells_the_same(hvxtune, samples, simulated, tmp_path):
-    answer = hvxtune("calibrate", "--samples", str(samples), *FIX, "--json")
+    answer = hvxtune("farm", "calibrate", "--samples", str(samples), *FIX, "--json")
     told = answer.json
     assert told["file"] == str(tmp_path / "state" / "timing" / "hexagon-v66.toml")
     assert (told["target"], told["fidelity"], told["devices"], told["samples"]) == (
@@ -96,7 +96,9 @@ def test_json_tells_the_same(hvxtune, samples, simulated, tmp_path):
 def test_what_the_samples_cannot_tell_is_refused_and_nothing_written(
     hvxtune, samples, simulated, tmp_path
 ):
-    answer = hvxtune("calibrate", "--samples", str(samples), "--output", str(tmp_path / "no.toml"))
+    answer = hvxtune(
+        "farm", "calibrate", "--samples", str(samples), "--output", str(tmp_path / "no.toml")
+    )
     said = answer.err.splitlines()[-1]  # behind progress, if the machine is slow
     assert answer.status == 2
     assert "l2_bandwidth (no sample depends on it)" in said
@@ -121,7 +123,7 @@ def test_requests_that_cannot_work_are_refused_at_once(
     hvxtune, samples, monkeypatch, options, said
 ):
     monkeypatch.setattr(calibration, "count_events", lambda *a, **k: pytest.fail("simulated"))
-    answer = hvxtune("calibrate", "--samples", str(samples), *options)
+    answer = hvxtune("farm", "calibrate", "--samples", str(samples), *options)
     assert answer.status == 2
     assert said in answer.error_line
 
@@ -131,17 +133,17 @@ def test_stopped_while_simulating_says_how_to_go_on(hvxtune, samples, monkeypatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr(calibration, "count_events", stopped)
-    answer = hvxtune("calibrate", "--samples", str(samples), "--output", "phone.toml")
+    answer = hvxtune("farm", "calibrate", "--samples", str(samples), "--output", "phone.toml")
     assert answer.status == 130
     assert answer.err == "stopped; the same command goes on from here\n"
     assert not (tmp_path / "phone.toml").exists()
 
 
 def test_a_missing_file_is_named(hvxtune):
-    answer = hvxtune("calibrate", "--samples", "nowhere.jsonl")
+    answer = hvxtune("farm", "calibrate", "--samples", "nowhere.jsonl")
     assert answer.status == 2
     assert "nowhere.jsonl" in answer.error_line
-    assert hvxtune("calibrate").status == 2
+    assert hvxtune("farm", "calibrate").status == 2
 
 
 def test_a_corrupt_parameter_file_is_named_with_its_line(
@@ -152,7 +154,7 @@ def test_a_corrupt_parameter_file_is_named_with_its_line(
     at = lines.index("[parameters.l1_miss]") + 1
     broken.write_text("\n".join([*lines[:at], 'value = "six"', *lines[at + 1 :]]))
     monkeypatch.setenv("HVXTUNE_TIMING_MODEL", str(broken))
-    answer = hvxtune("calibrate", "--samples", str(samples))
+    answer = hvxtune("farm", "calibrate", "--samples", str(samples))
     assert answer.status == Exit.MISSING
     assert f"line {at + 1}" in answer.error_line
     assert str(broken) in answer.error_line

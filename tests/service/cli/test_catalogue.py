@@ -7,7 +7,9 @@ from tuner.space import Space
 
 
 def test_kernels_lists_every_kernel_with_its_parameters(hvxtune):
-    listed = {kernel["name"]: kernel for kernel in hvxtune("kernels", "--json").json["kernels"]}
+    listed = {
+        kernel["name"]: kernel for kernel in hvxtune("kernel", "list", "--json").json["kernels"]
+    }
     assert list(listed) == kernel_names()
     for name, kernel in listed.items():
         assert kernel["summary"] == find_kernel(name).summary
@@ -17,13 +19,13 @@ def test_kernels_lists_every_kernel_with_its_parameters(hvxtune):
 
 
 def test_kernels_reads_as_a_table(hvxtune):
-    text = hvxtune("kernels").out
+    text = hvxtune("kernel", "list").out
     assert all(name in text for name in kernel_names())
     assert "h=4 n=512" in text
 
 
 def test_a_printed_space_can_be_read_back(hvxtune):
-    printed = hvxtune("space", "scale_u8", "--json").json
+    printed = hvxtune("kernel", "space", "scale_u8", "--json").json
     space = Space.from_dict(printed)
     assert space.digest == printed["digest"]
     assert dict(space.config(printed["default"])) == printed["default"]
@@ -31,14 +33,14 @@ def test_a_printed_space_can_be_read_back(hvxtune):
 
 
 def test_a_space_reads_as_a_table(hvxtune):
-    text = hvxtune("space", "scale_u8", "-p", "n=256", "--generator", "halide").out
+    text = hvxtune("kernel", "space", "scale_u8", "-p", "n=256", "--generator", "halide").out
     assert "scale_u8 h=4 n=256, contract static, hexagon-v66: 64 configs" in text
     assert "1 2 3 4 5 6 7 8" in text
     assert "vectors a step" in text
 
 
 def test_the_space_is_that_of_a_job_by_default(hvxtune):
-    text = hvxtune("space", "scale_u8").out
+    text = hvxtune("kernel", "space", "scale_u8").out
     knob, *choices = next(line for line in text.splitlines() if "halide-clang" in line).split()[:3]
     assert (knob, choices) == ("generator", ["halide", "halide-clang"])
 

@@ -21,7 +21,9 @@ def measurers(monkeypatch):
 
 
 def test_code_is_made_for_a_target_that_nothing_here_can_run(hvxtune, bench, measurers, tmp_path):
-    made = hvxtune("compile", "scale_u8", "--target", "hexagon-v73", "--object", "k.o", "--json")
+    made = hvxtune(
+        "kernel", "compile", "scale_u8", "--target", "hexagon-v73", "--object", "k.o", "--json"
+    )
     assert made.status == 0
     data = (tmp_path / "k.o").read_bytes()
     assert made.json["target"] == "hexagon-v73"
@@ -31,7 +33,7 @@ def test_code_is_made_for_a_target_that_nothing_here_can_run(hvxtune, bench, mea
 
 
 def test_people_are_told_what_could_measure_it_and_what_that_takes(hvxtune, bench, measurers):
-    out = hvxtune("compile", "scale_u8", "--target", "hexagon-v73").out
+    out = hvxtune("kernel", "compile", "scale_u8", "--target", "hexagon-v73").out
     assert "hexagon-v73" in out
     assert "not run" in out
     assert "qemu: cannot run v73 code. build QEMU 8.1 or newer." in out
@@ -40,7 +42,7 @@ def test_people_are_told_what_could_measure_it_and_what_that_takes(hvxtune, benc
 
 def test_a_schedule_that_does_not_compile_is_one_line(hvxtune, bench):
     bench.broken_everywhere = True
-    assert "compiler aborted" in hvxtune("compile", "scale_u8").error_line
+    assert "compiler aborted" in hvxtune("kernel", "compile", "scale_u8").error_line
 
 
 def test_a_target_that_no_measurer_knows_is_refused_by_each():

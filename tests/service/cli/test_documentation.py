@@ -1,4 +1,4 @@
-"""``hvxtune docs``: the site is whole, needs nothing from elsewhere, and is served on loopback."""
+"""``tool docs``: the site is whole, needs nothing from elsewhere, and is served on loopback."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / other).mkdir()
         (root / other / "index.html").write_text(f"the site of {other}")
     done = subprocess.run(
-        [sys.executable, "-m", "service.cli", "docs", "--build", str(root), "--json"],
+        [sys.executable, "-m", "service.cli", "tool", "docs", "--build", str(root), "--json"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -217,7 +217,7 @@ def test_roles_of_docstrings_are_left_out() -> None:
 
 def test_without_its_extra_it_says_how_to_get_it(hvxtune, monkeypatch):
     monkeypatch.setitem(sys.modules, "mkdocstrings", None)
-    line = hvxtune("docs").error_line
+    line = hvxtune("tool", "docs").error_line
     assert "pip install 'hvxtune[docs]'" in line
     assert str(ROOT / "docs") in line
 
@@ -251,6 +251,6 @@ def test_a_port_that_is_taken_is_named(hvxtune, monkeypatch):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        line = hvxtune("docs", "--port", str(port)).error_line
+        line = hvxtune("tool", "docs", "--port", str(port)).error_line
     assert f"--port {port}: Address already in use" in line
     assert "0 for any" in line

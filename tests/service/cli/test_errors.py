@@ -16,10 +16,19 @@ WRONG_REQUESTS = {
     "no kernel": (["tune"], ["KERNEL", "scale_u8"]),
     "unknown kernel": (["tune", "scale_u9"], ["'scale_u9'", "scale_u8"]),
     "unknown parameter": (["tune", "scale_u8", "-p", "w=4"], ["'w'", "h, n"]),
-    "parameter without value": (["space", "scale_u8", "-p", "h"], ["'h'", "NAME=INTEGER"]),
-    "parameter without name": (["space", "scale_u8", "-p", "=4"], ["'=4'", "NAME=INTEGER"]),
-    "parameter twice": (["space", "scale_u8", "-p", "h=4", "-p", "h=5"], ["h", "twice"]),
-    "parameter not a number": (["space", "scale_u8", "-p", "h=4.5"], ["h='4.5'", "integer"]),
+    "parameter without value": (
+        ["kernel", "space", "scale_u8", "-p", "h"],
+        ["'h'", "NAME=INTEGER"],
+    ),
+    "parameter without name": (
+        ["kernel", "space", "scale_u8", "-p", "=4"],
+        ["'=4'", "NAME=INTEGER"],
+    ),
+    "parameter twice": (["kernel", "space", "scale_u8", "-p", "h=4", "-p", "h=5"], ["h", "twice"]),
+    "parameter not a number": (
+        ["kernel", "space", "scale_u8", "-p", "h=4.5"],
+        ["h='4.5'", "integer"],
+    ),
     "shape of zero": (["tune", "scale_u8", "-p", "h=0"], ["h=0", "1 to 65536"]),
     "negative shape": (["tune", "scale_u8", "-p", "h=-4"], ["h=-4", "1 to 65536"]),
     "huge shape": (["tune", "scale_u8", "-p", "h=" + "9" * 30], ["9" * 30, "1 to 65536"]),
@@ -38,13 +47,22 @@ WRONG_REQUESTS = {
     "negative seed": (["tune", "scale_u8", "--seed", "-1"], ["seed=-1", "0 to"]),
     "no workers": (["tune", "scale_u8", "--workers", "0"], ["workers=0", "1 to"]),
     "unknown choice": (["tune", "scale_u8", "--cache", "hot"], ["--cache", "'hot'", "warm, cold"]),
-    "no config": (["measure", "scale_u8"], ["--config", "textbook"]),
-    "no such config": (["measure", "scale_u8", "--config", "nowhere"], ["'nowhere'", "textbook"]),
-    "config not JSON": (["measure", "scale_u8", "--config", "text"], ["'text'", "JSON"]),
-    "config not an object": (["measure", "scale_u8", "--config", "list"], ["'list'", "object"]),
-    "unknown knob": (["measure", "scale_u8", "--config", "knob"], ["'vektors'", "vectors"]),
+    "no config": (["kernel", "measure", "scale_u8"], ["--config", "textbook"]),
+    "no such config": (
+        ["kernel", "measure", "scale_u8", "--config", "nowhere"],
+        ["'nowhere'", "textbook"],
+    ),
+    "config not JSON": (["kernel", "measure", "scale_u8", "--config", "text"], ["'text'", "JSON"]),
+    "config not an object": (
+        ["kernel", "measure", "scale_u8", "--config", "list"],
+        ["'list'", "object"],
+    ),
+    "unknown knob": (
+        ["kernel", "measure", "scale_u8", "--config", "knob"],
+        ["'vektors'", "vectors"],
+    ),
     "knob value": (
-        ["measure", "scale_u8", "--config", "value"],
+        ["kernel", "measure", "scale_u8", "--config", "value"],
         ["vectors=9", "5, 6, 7, 8"],
     ),
 }
@@ -52,10 +70,10 @@ NOTHING_STORED = {
     "no schedule": (["best", "scale_u8"], ["scale_u8 h=4 n=512", "hvxtune tune scale_u8"]),
     "no schedule to pin": (["fetch", "scale_u8"], ["scale_u8 h=4 n=512", "hvxtune tune scale_u8"]),
     "unknown job": (["show", "zzz"], ["'zzz'"]),
-    "unknown job to resume": (["resume", "zzz"], ["'zzz'"]),
+    "unknown job to resume": (["job", "resume", "zzz"], ["'zzz'"]),
     "unknown batch": (["network", "show", "zzz"], ["'zzz'"]),
     "unknown device": (["farm", "drain", "zzz"], ["'zzz'", "farm file"]),
-    "unknown upload": (["space", "pipeline:zzz"], ["zzz", "--pipeline FILE"]),
+    "unknown upload": (["kernel", "space", "pipeline:zzz"], ["zzz", "--pipeline FILE"]),
 }
 
 FILES = {
@@ -105,7 +123,7 @@ def test_a_broken_installation_has_a_status_of_its_own(hvxtune, monkeypatch):
         raise ToolchainError("qemu-hexagon is missing", next_step="run `hvxtune setup`")
 
     monkeypatch.setattr(catalogue, "read_problem", fail)
-    answer = hvxtune("space", "scale_u8")
+    answer = hvxtune("kernel", "space", "scale_u8")
     assert answer.status == Exit.MISSING
     assert answer.error_line == "error: qemu-hexagon is missing. run `hvxtune setup`."
 
@@ -115,13 +133,13 @@ def test_a_fault_of_our_own_is_one_line_and_shows_more_on_request(hvxtune, monke
         raise ValueError("two\nlines")
 
     monkeypatch.setattr(catalogue, "read_problem", fail)
-    answer = hvxtune("space", "scale_u8")
+    answer = hvxtune("kernel", "space", "scale_u8")
     assert answer.status == 1
     assert "ValueError: two lines" in answer.error_line
     assert "HVXTUNE_DEBUG=1" in answer.error_line
     monkeypatch.setenv("HVXTUNE_DEBUG", "1")
     with pytest.raises(ValueError, match="two"):
-        hvxtune("space", "scale_u8")
+        hvxtune("kernel", "space", "scale_u8")
 
 
 def test_a_corrupt_database_is_named_and_kept(hvxtune, bare_state):

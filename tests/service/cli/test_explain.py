@@ -93,7 +93,9 @@ def explaining(bench, monkeypatch):
 
 
 def explained(hvxtune, *arguments: str) -> str:
-    answer = hvxtune("measure", "scale_u8", "--config", "default", "--explain", *arguments)
+    answer = hvxtune(
+        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--explain", *arguments
+    )
     assert answer.status == 0, answer.err
     return answer.out
 
@@ -134,7 +136,9 @@ def test_an_inner_loop_is_named_where_it_lies(hvxtune, explaining):
 
 
 def test_cycles_without_a_packet_are_told(hvxtune, explaining):
-    cycles = hvxtune("measure", "scale_u8", "--config", "default", "--json").json["cycles"]
+    cycles = hvxtune(
+        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--json"
+    ).json["cycles"]
     assert f"{cycles - 2 * 20 - 2 * 2 - STALLS:,} cycles belong to no packet" in explained(hvxtune)
 
 
@@ -168,19 +172,25 @@ def test_long_regions_leave_out_what_there_is_nothing_to_say_about(explaining, c
 
 
 def test_json_holds_the_explanation(hvxtune, explaining):
-    answer = hvxtune("measure", "scale_u8", "--config", "default", "--explain", "--json").json
+    answer = hvxtune(
+        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--explain", "--json"
+    ).json
     assert Explanation.from_dict(answer["explanation"]) == explanation_of(answer["cycles"])
     assert "against" not in answer
 
 
 def test_without_explain_nothing_is_explained(hvxtune, explaining):
-    answer = hvxtune("measure", "scale_u8", "--config", "default", "--json").json
+    answer = hvxtune(
+        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--json"
+    ).json
     assert "explanation" not in answer
-    assert "binds" not in hvxtune("measure", "scale_u8", "--config", "default").out
+    assert (
+        "binds" not in hvxtune("kernel", "kernel", "measure", "scale_u8", "--config", "default").out
+    )
 
 
 def test_two_schedules_side_by_side(hvxtune, explaining):
-    arguments = ("measure", "scale_u8", "--config", "textbook", "--against", "default")
+    arguments = ("kernel", "measure", "scale_u8", "--config", "textbook", "--against", "default")
     found = hvxtune(*arguments, "--json").json
     assert found["origin"] == found["against"]["origin"] == "measure"
     assert found["config"] != found["against"]["config"]
@@ -195,19 +205,25 @@ def test_two_schedules_side_by_side(hvxtune, explaining):
 
 
 def test_knobs_that_differ_are_told(hvxtune, explaining):
-    out = hvxtune("measure", "scale_u8", "--config", "textbook", "--against", "default").out
+    out = hvxtune(
+        "kernel", "kernel", "measure", "scale_u8", "--config", "textbook", "--against", "default"
+    ).out
     assert line_with("vectors", out).split() == ["vectors", "2", "1"]
     assert "behave" not in out, "the same in both"
 
 
 def test_a_schedule_against_itself(hvxtune, explaining):
-    out = hvxtune("measure", "scale_u8", "--config", "default", "--against", "default").out
+    out = hvxtune(
+        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--against", "default"
+    ).out
     assert "default and default take the same number of cycles" in out
 
 
 def test_the_best_stored_schedule_can_be_explained(hvxtune, explaining):
     tuned = hvxtune(*TUNE).json
-    answer = hvxtune("measure", "scale_u8", "--config", "best", "--explain", "--json").json
+    answer = hvxtune(
+        "kernel", "kernel", "measure", "scale_u8", "--config", "best", "--explain", "--json"
+    ).json
     assert answer["config"] == tuned["best"]["config"]
     assert answer["cycles"] == tuned["best"]["cycles"] == answer["explanation"]["cycles"]
 
@@ -215,19 +231,27 @@ def test_the_best_stored_schedule_can_be_explained(hvxtune, explaining):
 @pytest.mark.parametrize("option", ["--config", "--against"])
 def test_without_a_stored_schedule_best_says_how_to_get_one(hvxtune, explaining, option):
     given = {"--config": "default", "--against": "textbook", option: "best"}
-    answer = hvxtune("measure", "scale_u8", *(text for pair in given.items() for text in pair))
+    answer = hvxtune(
+        "kernel",
+        "kernel",
+        "measure",
+        "scale_u8",
+        *(text for pair in given.items() for text in pair),
+    )
     assert answer.status == Exit.NOT_STORED
     assert "hvxtune tune scale_u8" in answer.error_line
 
 
 def test_a_wrong_name_is_said_with_its_option(hvxtune, explaining):
-    answer = hvxtune("measure", "scale_u8", "--config", "default", "--against", "nowhere")
+    answer = hvxtune(
+        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--against", "nowhere"
+    )
     assert answer.status == 2
     assert "--against 'nowhere'" in answer.error_line
 
 
 def test_a_measurer_that_cannot_explain_says_so(hvxtune, bench):
-    answer = hvxtune("measure", "scale_u8", "--config", "default", "--explain")
+    answer = hvxtune("kernel", "kernel", "measure", "scale_u8", "--config", "default", "--explain")
     assert answer.status == 2
     assert "'stand-in' cannot tell where cycles go" in answer.error_line
 
@@ -236,7 +260,15 @@ def test_a_bad_candidate_is_told_and_the_good_one_too(hvxtune, explaining, bench
     crash = CandidateError(Outcome.COMPILER_CRASH, "the compiler aborted")
     monkeypatch.setattr(bench, "fault", lambda config: crash if config["vectors"] == 2 else None)
     answer = hvxtune(
-        "measure", "scale_u8", "--config", "default", "--against", "textbook", "--json"
+        "kernel",
+        "kernel",
+        "measure",
+        "scale_u8",
+        "--config",
+        "default",
+        "--against",
+        "textbook",
+        "--json",
     )
     assert answer.status == 1
     assert answer.json["outcome"] == "ok"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.service.cli.conftest import STAND_IN_PHONE
-from tuner.measure.qemu.calibration.samples import read_samples
 
 TUNE = ("tune", "scale_u8", "--trials", "8", "--workers", "2", "--sampler", "random")
 
@@ -49,23 +47,10 @@ def test_the_best_is_that_of_the_phone(hvxtune: Any, promoted: dict[str, Any]) -
     assert best["provenance"]["promoted"] is True
 
 
-def test_pairs_become_samples_that_calibrate_reads(
-    hvxtune: Any, promoted: dict[str, Any], tmp_path: Path
-) -> None:
-    file = tmp_path / "pairs.jsonl"
-    assert hvxtune("pairs", promoted["job"], "--output", str(file), "--json").json["samples"] == 5
-    samples = read_samples(file)
-    assert samples.fidelity == "hardware"
-    by_cycles = {one["cycles"] for one in promoted["ladder"]["promotions"]}
-    assert {2 * sample.cycles for sample in samples.samples} == by_cycles
-
-
-def test_a_job_without_promotions_has_no_ladder_and_no_pairs(hvxtune: Any, bench: Any) -> None:
+def test_a_job_without_promotions_has_no_ladder(hvxtune: Any, bench: Any) -> None:
     job = hvxtune(*TUNE, "--json").json
     assert job["ladder"] is None
     assert "promoted" not in hvxtune("show", job["job"]).out
-    answer = hvxtune("pairs", job["job"], "--output", "pairs.jsonl")
-    assert "measured at two fidelities" in answer.error_line
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,9 @@ def test_uploads_are_shown_by_the_names_people_gave(hvxtune) -> None:
     (row,) = hvxtune("jobs", "--json").json["jobs"]
     assert (row["display_name"], row["owner"]) == ("crisp", "vision")
     assert row["kernel"] == spec().problem.workload.kernel
-    (upload,) = hvxtune("pipelines", "--json").json["pipelines"]
+    (upload,) = hvxtune("kernel", "pipelines", "--json").json["pipelines"]
     assert (upload["name"], upload["owner"], upload["visibility"]) == ("crisp", "vision", "private")
-    line = hvxtune("pipelines").out.splitlines()[2]
+    line = hvxtune("kernel", "pipelines").out.splitlines()[2]
     assert line.split()[:3] == ["crisp", "vision", "private"]
     assert line.split()[-1] == kept.kernel
 
@@ -88,7 +88,7 @@ def test_no_speed_up_is_told_where_the_textbook_failed(hvxtune, bench) -> None:
 
 def test_waiting_jobs_and_unfit_conductors_say_why(hvxtune) -> None:
     with open_store() as store:
-        assert "no conductor runs" in hvxtune("conductors").out
+        assert "no conductor runs" in hvxtune("cluster", "list").out
         job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
         unfit_conductor(store)
     why = "no conductor is fit: process 4711 on lab7: artifacts: not where the service has them"
@@ -96,9 +96,9 @@ def test_waiting_jobs_and_unfit_conductors_say_why(hvxtune) -> None:
     assert hvxtune("jobs", "--json").json["jobs"][0]["waits"] == why
     assert f"waits: {why}" in " ".join(hvxtune("show", job.id).out.split())
     assert hvxtune("show", job.id, "--json").json["waits"] == why
-    shown = " ".join(hvxtune("conductors").out.split())
+    shown = " ".join(hvxtune("cluster", "list").out.split())
     assert "lab7 4711 unfit 2 qemu folder:/its/own artifacts:" in shown
-    (found,) = hvxtune("conductors", "--json").json["conductors"]
+    (found,) = hvxtune("cluster", "list", "--json").json["conductors"]
     assert found["lacks"][0]["part"] == "artifacts"
 
 
@@ -108,14 +108,14 @@ def test_a_job_is_annotated_and_found_again(hvxtune) -> None:
         other = store.create_job(spec(), SPACE, TOOLCHAIN).id
     assert "tags" not in hvxtune("jobs").out
     told = hvxtune(
-        "annotate", job[:8], "--tag", "v2", "--tag", "camera", "--comment", "a\nb", "--pin"
+        "job", "annotate", job[:8], "--tag", "v2", "--tag", "camera", "--comment", "a\nb", "--pin"
     )
     assert told.out.splitlines() == [f"job {job}", "tags: camera v2 (pinned)", "  a", "  b"]
     assert "tags: camera v2 (pinned)" in hvxtune("show", job).out
-    form = hvxtune("annotate", job, "--untag", "v2", "--unpin", "--json").json
+    form = hvxtune("job", "annotate", job, "--untag", "v2", "--unpin", "--json").json
     assert (form["comment"], form["tags"], form["pinned"]) == ("a\nb", ["camera"], False)
     assert hvxtune("show", job, "--json").json["tags"] == ["camera"]
-    hvxtune("annotate", other, "--pin")
+    hvxtune("job", "annotate", other, "--pin")
     for more in ([], ["--members"]):
         for asked, found in (
             (["--tag", "camera"], [job]),
@@ -127,4 +127,4 @@ def test_a_job_is_annotated_and_found_again(hvxtune) -> None:
             assert [row["job"] for row in rows] == found, asked
     assert "camera" in hvxtune("jobs").out
     assert hvxtune("jobs", "--tag", "none").out == "no such job\n"
-    assert "tag 'No'" in hvxtune("annotate", job, "--tag", "No").error_line
+    assert "tag 'No'" in hvxtune("job", "annotate", job, "--tag", "No").error_line

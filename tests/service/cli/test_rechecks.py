@@ -25,7 +25,7 @@ def tuned(hvxtune, bench, monkeypatch):
 
 
 def recheck(hvxtune, *options):
-    answer = hvxtune("recheck", *options, "--json")
+    answer = hvxtune("schedule", "recheck", *options, "--json")
     return answer, {row["params"]["n"]: row for row in answer.json["schedules"]}
 
 
@@ -40,7 +40,7 @@ def test_gains_and_losses_are_told(hvxtune, bench, tuned, monkeypatch):
     for row in rows.values():
         assert row["cycles_before"] == cycles[row["params"]["n"]]
         assert row["change"] == round(row["cycles"] / row["cycles_before"] - 1, 4)
-    shown = hvxtune("recheck").out
+    shown = hvxtune("schedule", "recheck").out
     assert "gain" in shown
     assert "loss" in shown
     assert "2 schedules: 1 gain, 1 loss (model cycles)" in shown
@@ -61,11 +61,11 @@ def test_a_recheck_goes_on_where_it_was_stopped(hvxtune, bench, tuned, monkeypat
 
     stopped: list[bool] = []
     monkeypatch.setattr(rechecking, "_row", counted)
-    assert hvxtune("recheck", "--json").status == Exit.INTERRUPTED
+    assert hvxtune("schedule", "recheck", "--json").status == Exit.INTERRUPTED
     answer, _rows = recheck(hvxtune)
     assert answer.json["counts"]["same"] == 2
     assert len(set(measured)) == len(measured) == 2, "none is measured twice"
-    assert hvxtune("recheck", "--json").json == answer.json
+    assert hvxtune("schedule", "recheck", "--json").json == answer.json
     assert len(measured) == 2
     recheck(hvxtune, "--again")
     assert len(measured) == 4
@@ -106,36 +106,38 @@ def pinned(hvxtune, tuned):
 
 
 def test_pins_that_are_best_pass(hvxtune, pinned):
-    answer = hvxtune("ci", "--json")
+    answer = hvxtune("schedule", "ci", "--json")
     assert answer.status == 0
     assert answer.json["ok"] is True
     assert [(row["name"], row["verdict"], row["change"]) for row in answer.json["pins"]] == [
         ("s1024", "best", 0.0),
         ("s512", "best", 0.0),
     ]
-    assert "no pin in hvxtune.lock is slower" in hvxtune("ci").out
+    assert "no pin in hvxtune.lock is slower" in hvxtune("schedule", "ci").out
 
 
 def test_a_pin_slower_than_what_is_stored_fails(hvxtune, pinned, tmp_path):
     lock = tmp_path / "hvxtune.lock"
-    (row,) = (row for row in hvxtune("ci", "--json").json["pins"] if row["name"] == "s512")
+    (row,) = (
+        row for row in hvxtune("schedule", "ci", "--json").json["pins"] if row["name"] == "s512"
+    )
     best = row["best_cycles"]
     slower = best + best // 20
     lock.write_text(lock.read_text().replace(f"cycles = {best}\n", f"cycles = {slower}\n", 1))
-    answer = hvxtune("ci", "--json")
+    answer = hvxtune("schedule", "ci", "--json")
     assert answer.status == Exit.FAILED
     (worse,) = (row for row in answer.json["pins"] if row["verdict"] == "slower")
     assert (worse["pinned_cycles"], worse["change"]) == (slower, round(slower / best - 1, 4))
-    shown = hvxtune("ci")
+    shown = hvxtune("schedule", "ci")
     assert "1 of 2 pins are slower" in shown.out
     assert f"{slower:,}" in shown.out
-    assert hvxtune("ci", "--tolerance", "6%").status == 0
+    assert hvxtune("schedule", "ci", "--tolerance", "6%").status == 0
 
 
 def test_a_pin_without_anything_to_compare_is_not_passed(hvxtune, pinned, tmp_path, monkeypatch):
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "another"))
     monkeypatch.setenv("HVXTUNE_DATABASE_URL", f"sqlite:///{tmp_path}/another.sqlite")
-    answer = hvxtune("ci", "--json")
+    answer = hvxtune("schedule", "ci", "--json")
     assert answer.status == Exit.NOT_STORED
     assert {row["verdict"] for row in answer.json["pins"]} == {"not stored"}
 
@@ -143,12 +145,12 @@ def test_a_pin_without_anything_to_compare_is_not_passed(hvxtune, pinned, tmp_pa
 def test_fidelities_are_not_compared(hvxtune, pinned, tmp_path):
     lock = tmp_path / "hvxtune.lock"
     lock.write_text(lock.read_text().replace('fidelity = "model"', 'fidelity = "hardware"'))
-    rows = hvxtune("ci", "--json").json["pins"]
+    rows = hvxtune("schedule", "ci", "--json").json["pins"]
     assert {(row["verdict"], row["change"]) for row in rows} == {("other fidelity", None)}
     assert json.dumps(rows)
 
 
 def test_an_empty_lock_file_is_said(hvxtune, bench):
-    answer = hvxtune("ci")
+    answer = hvxtune("schedule", "ci")
     assert answer.status == Exit.NOT_STORED
     assert "hvxtune.lock pins nothing" in answer.error_line

@@ -118,11 +118,16 @@ def test_a_batch_there_is_shown_and_steered_like_one_here(hvxtune, there, store)
         assert away.out[:cut] == here.out[:cut]
         assert away.out.rstrip().endswith(f"--server {there}")
     assert hvxtune("jobs").out == hvxtune("jobs", "--server", "").out
-    assert hvxtune("pause", waiting.id).out == f"batch {waiting.id} paused; jobs: 2 paused\n"
-    assert hvxtune("resume", waiting.id).out == f"batch {waiting.id} queued; jobs: 2 queued\n"
-    assert "nothing of it waits to be resumed" in hvxtune("resume", waiting.id).error_line
-    assert hvxtune("cancel", waiting.id).out == f"batch {waiting.id} cancelled; jobs: 2 cancelled\n"
-    assert "can no longer resume" in hvxtune("resume", waiting.id).error_line
+    assert hvxtune("job", "pause", waiting.id).out == f"batch {waiting.id} paused; jobs: 2 paused\n"
+    assert (
+        hvxtune("job", "resume", waiting.id).out == f"batch {waiting.id} queued; jobs: 2 queued\n"
+    )
+    assert "nothing of it waits to be resumed" in hvxtune("job", "resume", waiting.id).error_line
+    assert (
+        hvxtune("job", "cancel", waiting.id).out
+        == f"batch {waiting.id} cancelled; jobs: 2 cancelled\n"
+    )
+    assert "can no longer resume" in hvxtune("job", "resume", waiting.id).error_line
     assert "no job 'zzz'" in hvxtune("show", "zzz").error_line
     assert "is a job, not a network or set" in (
         hvxtune("network", "show", batch.members[0].job).error_line
@@ -210,11 +215,13 @@ def test_fetch_without_a_pin_and_a_service_says_how_old_its_answer_is(
 def test_measure_takes_the_best_schedule_from_there(hvxtune, there, monkeypatch):
     tuned = hvxtune(*TUNE, "--json").json
     monkeypatch.setattr(measurement, "_stored_best", refuse)
-    best = hvxtune("measure", "scale_u8", "--config", "best", "--json").json
+    best = hvxtune("kernel", "measure", "scale_u8", "--config", "best", "--json").json
     assert best["config"] == tuned["best"]["config"]
-    assert hvxtune("compile", "scale_u8", "--config", "best").status == 0
+    assert hvxtune("kernel", "compile", "scale_u8", "--config", "best").status == 0
     monkeypatch.setenv("HVXTUNE_SERVER", "")
-    given = hvxtune("measure", "scale_u8", "--config", "best", "--server", there, "--json").json
+    given = hvxtune(
+        "kernel", "measure", "scale_u8", "--config", "best", "--server", there, "--json"
+    ).json
     assert given["config"] == tuned["best"]["config"]
 
 
@@ -235,7 +242,7 @@ def test_the_target_is_the_services_unless_it_is_named_here(hvxtune, there, monk
 
 def test_best_there_under_another_contract_is_named(hvxtune, there):
     hvxtune(*TUNE, "--contract", "host")
-    answer = hvxtune("measure", "scale_u8", "--config", "best")
+    answer = hvxtune("kernel", "measure", "scale_u8", "--config", "best")
     assert answer.status == Exit.NOT_STORED
     assert "give --contract host" in answer.error_line
 
@@ -289,9 +296,9 @@ def test_ctrl_c_leaves_the_job_running_there(hvxtune, there, monkeypatch, store)
         answer = hvxtune(*TUNE)
     assert answer.status == 130
     (job,) = store.jobs()
-    assert f"hvxtune watch {job.id} --server {there}" in answer.err
-    assert f"hvxtune cancel {job.id} --server {there}" in answer.err
-    watched = hvxtune("watch", job.id, "--server", there, "--json")
+    assert f"hvxtune job watch {job.id} --server {there}" in answer.err
+    assert f"hvxtune job cancel {job.id} --server {there}" in answer.err
+    watched = hvxtune("job", "watch", job.id, "--server", there, "--json")
     assert watched.json["state"] == "done"
 
 
@@ -341,13 +348,13 @@ def test_a_network_is_tuned_and_planned_there_from_its_shapes(
     for command in (["show", form["batch"]], ["network", "show", str(model)]):
         assert "transformer" not in hvxtune(*command).err
         assert hvxtune(*command, "--json").json["batch"] == form["batch"]
-    watched = hvxtune("watch", form["batch"], "--json")
+    watched = hvxtune("job", "watch", form["batch"], "--json")
     assert (watched.status, watched.json) == (0, hvxtune("show", form["batch"], "--json").json)
     planned = hvxtune("network", "plan", str(model), "--topology", "phone.toml", "--json")
     assert f"kept with network {form['batch']}" in planned.err
     refused = hvxtune(*TUNE_NETWORK, str(model), "--batch", form["batch"])
     assert refused.status == 2
-    assert f"hvxtune resume {form['batch']} --server {there}" in refused.error_line
+    assert f"hvxtune job resume {form['batch']} --server {there}" in refused.error_line
 
 
 def test_ctrl_c_leaves_a_network_running_there(hvxtune, there, model, monkeypatch, store):
@@ -359,9 +366,9 @@ def test_ctrl_c_leaves_a_network_running_there(hvxtune, there, model, monkeypatc
         answer = hvxtune(*TUNE_NETWORK, str(model))
     assert answer.status == 130
     batch = store.jobs()[0].submission.batch
-    assert f"hvxtune watch {batch} --server {there}" in answer.err
-    assert f"hvxtune cancel {batch} --server {there}" in answer.err
-    assert hvxtune("cancel", batch).status == 0
+    assert f"hvxtune job watch {batch} --server {there}" in answer.err
+    assert f"hvxtune job cancel {batch} --server {there}" in answer.err
+    assert hvxtune("job", "cancel", batch).status == 0
 
 
 def test_a_job_without_a_valid_trial_fails_there_too(hvxtune, there, bench):
@@ -374,9 +381,9 @@ def test_a_job_without_a_valid_trial_fails_there_too(hvxtune, there, bench):
 
 def test_a_job_is_annotated_there(hvxtune, there, store):
     job = store.create_job(spec(), SPACE, TOOLCHAIN).id
-    told = hvxtune("annotate", job[:8], "--tag", "v2", "--comment", "for the demo", "--pin")
+    told = hvxtune("job", "annotate", job[:8], "--tag", "v2", "--comment", "for the demo", "--pin")
     assert told.out.splitlines() == [f"job {job}", "tags: v2 (pinned)", "  for the demo"]
-    assert hvxtune("annotate", job).out == told.out
+    assert hvxtune("job", "annotate", job).out == told.out
     (found,) = hvxtune("jobs", "--tag", "v2", "--pinned", "--json").json["jobs"]
     assert (found["job"], found["comment"]) == (job, "for the demo")
     assert "for the demo" in hvxtune("show", job).out
@@ -402,15 +409,15 @@ def test_pause_resume_and_cancel_there(hvxtune, there, bench, store, monkeypatch
     tuning.start()
     assert in_trial.wait(PATIENCE_S)
     (job,) = store.jobs()
-    assert hvxtune("pause", job.id).status == 0
+    assert hvxtune("job", "pause", job.id).status == 0
     until(lambda: JobRequest.PAUSE in seen)  # a quick machine could do all trials before the next
     go_on.set()
     tuning.join()
     until(lambda: store.job(job.id).paused)
     assert "paused" in hvxtune("jobs").out
-    resumed = hvxtune("resume", job.id, "--json")
+    resumed = hvxtune("job", "resume", job.id, "--json")
     assert resumed.json["state"] == "done"
-    ended = hvxtune("cancel", job.id)
+    ended = hvxtune("job", "cancel", job.id)
     assert ended.status == 2
     assert "done" in ended.error_line
 
@@ -432,7 +439,7 @@ def test_a_service_that_is_no_service_is_told(hvxtune, tmp_path):
 
 
 def test_watch_needs_a_service(hvxtune):
-    assert "no service is named" in hvxtune("watch", "job").error_line
+    assert "no service is named" in hvxtune("job", "watch", "job").error_line
 
 
 @pytest.fixture
@@ -459,7 +466,7 @@ def watched(hvxtune, store, monkeypatch):
         impatient = threading.Thread(target=cancel)
         impatient.start()
         with live(create_app(store, OpenGate(), Settings())) as url:
-            done = hvxtune("watch", job.id, "--server", url)
+            done = hvxtune("job", "watch", job.id, "--server", url)
         impatient.join()
         assert done.status == 1
         assert "cancelled" in done.err

@@ -59,14 +59,14 @@ def test_best_knows_only_what_was_tuned(hvxtune, tuned):
 @pytest.mark.parametrize("name", ["default", "textbook"])
 def test_measure_agrees_with_tune(hvxtune, bench, name):
     tuned = hvxtune(*TUNE, "--generator", "halide").json
-    measured = hvxtune("measure", "scale_u8", "--config", name, "--json").json
+    measured = hvxtune("kernel", "measure", "scale_u8", "--config", name, "--json").json
     for field in ("config", "cycles", "packets", "verified"):
         assert measured[field] == tuned[name][field]
 
 
 def test_measure_takes_what_best_prints(hvxtune, tuned, tmp_path):
     (tmp_path / "best.json").write_text(hvxtune("best", "scale_u8", "--json").out)
-    measured = hvxtune("measure", "scale_u8", "--config", "best.json", "--json").json
+    measured = hvxtune("kernel", "measure", "scale_u8", "--config", "best.json", "--json").json
     assert measured["config"] == tuned["best"]["config"]
     assert measured["cycles"] == tuned["best"]["cycles"]
 
@@ -75,21 +75,22 @@ def test_measure_takes_plain_knobs(hvxtune, bench, tmp_path):
     config = {"vectors": 3, "unroll_rows": 6, "behave": "well"}
     (tmp_path / "knobs.json").write_text(json.dumps(config))
     assert (
-        hvxtune("measure", "scale_u8", "--config", "knobs.json", "--json").json["config"] == config
+        hvxtune("kernel", "measure", "scale_u8", "--config", "knobs.json", "--json").json["config"]
+        == config
     )
 
 
 def test_measure_reports_a_bad_candidate(hvxtune, bench):
     bench.broken_everywhere = True
-    answer = hvxtune("measure", "scale_u8", "--config", "default", "--json")
+    answer = hvxtune("kernel", "measure", "scale_u8", "--config", "default", "--json")
     assert answer.status == 1
     assert answer.json["outcome"] == "compiler_crash"
     assert answer.json["cycles"] is None
-    assert "compiler_crash" in hvxtune("measure", "scale_u8", "--config", "default").out
+    assert "compiler_crash" in hvxtune("kernel", "measure", "scale_u8", "--config", "default").out
 
 
 def test_measure_stores_nothing(hvxtune, bench):
-    hvxtune("measure", "scale_u8", "--config", "default")
+    hvxtune("kernel", "measure", "scale_u8", "--config", "default")
     assert hvxtune("jobs", "--json").json == {"jobs": [], "batches": []}
 
 

@@ -123,7 +123,7 @@ def test_a_stopped_batch_goes_on_where_it_was(tune, bench):
     stopped = tune("--trials", "20", "--json")
     assert stopped.status == 130
     batch = stopped.json["batch"]
-    assert f"hvxtune resume {batch}" in stopped.err
+    assert f"hvxtune job resume {batch}" in stopped.err
     before = sum(row["trials"] for row in stopped.json["workloads"])
     assert 0 < before < 20
     form = tune("--trials", "20", "--batch", batch, "--json").json

@@ -104,12 +104,12 @@ def test_a_target_that_nobody_can_run_is_refused_in_one_line(hvxtune) -> None:
 
 
 def test_folders_are_told_one_by_one_and_together(hvxtune, tmp_path) -> None:
-    cmake = Path(hvxtune("where", "cmake").out.rstrip())
+    cmake = Path(hvxtune("tool", "where", "cmake").out.rstrip())
     assert (cmake / "HvxTuneConfig.cmake").is_file()
-    everything = hvxtune("where", "--json").json
+    everything = hvxtune("tool", "where", "--json").json
     assert list(everything) == ["cmake", "docs", "examples", "state", "cache"]
     assert (everything["cmake"], everything["state"]) == (str(cmake), str(tmp_path / "state"))
-    assert hvxtune("where", "moon").error_line == (
+    assert hvxtune("tool", "where", "moon").error_line == (
         "error: folder 'moon'. accepted: cmake, docs, examples, state, cache."
     )
 

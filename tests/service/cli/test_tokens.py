@@ -20,7 +20,7 @@ def test_a_token_is_printed_once_on_a_line_of_its_own(hvxtune):
     assert text is not None
     assert "read, submit" in answer.out
     assert "never" in answer.out
-    for arguments in (["token", "list"], ["token", "list", "--all", "--json"], ["audit"]):
+    for arguments in (["token", "list"], ["token", "list", "--all", "--json"], ["token", "audit"]):
         shown = hvxtune(*arguments)
         assert text.id in shown.out
         assert text.secret not in shown.out + shown.err
@@ -86,16 +86,16 @@ def test_a_revoked_token_stays_in_the_list_of_all(hvxtune):
 
 
 def test_what_was_done_is_in_the_audit_until_it_is_pruned(hvxtune):
-    assert "nothing" in hvxtune("audit").out
+    assert "nothing" in hvxtune("token", "audit").out
     made = hvxtune(*CREATE, "--json").json
     hvxtune("token", "revoke", made["id"])
-    entries = hvxtune("audit", "--json").json["entries"]
+    entries = hvxtune("token", "audit", "--json").json["entries"]
     assert [entry["action"] for entry in entries] == ["token.revoke", "token.create"]
     assert {entry["subject"] for entry in entries} == {made["id"]}
-    assert len(hvxtune("audit", "--limit", "1", "--json").json["entries"]) == 1
-    assert hvxtune("audit", "--prune", "1", "--json").json == {"deleted": 0}
-    assert hvxtune("audit", "--prune", "0", "--json").json == {"deleted": 3}
-    (left,) = hvxtune("audit", "--json").json["entries"]
+    assert len(hvxtune("token", "audit", "--limit", "1", "--json").json["entries"]) == 1
+    assert hvxtune("token", "audit", "--prune", "1", "--json").json == {"deleted": 0}
+    assert hvxtune("token", "audit", "--prune", "0", "--json").json == {"deleted": 3}
+    (left,) = hvxtune("token", "audit", "--json").json["entries"]
     assert left["action"] == "audit.prune"
     assert left["detail"] == {"deleted": 3}
 
@@ -115,7 +115,7 @@ def test_what_was_done_is_in_the_audit_until_it_is_pruned(hvxtune):
         ([*CREATE, "--trials-per-day", "9" * 30], ["trials_per_day=999"]),
         (["token", "revoke", "zzz"], ["'zzz'", "hvxtune token list"]),
         (["token", "revok"], ["'revok'", "create, list, revoke"]),
-        (["audit", "--prune", "-1"], ["--prune", "'-1'"]),
+        (["token", "audit", "--prune", "-1"], ["--prune", "'-1'"]),
     ],
     ids=lambda value: " ".join(value)[-40:],
 )

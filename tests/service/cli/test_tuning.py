@@ -131,12 +131,12 @@ def test_ctrl_c_stops_in_order_and_resume_finishes(hvxtune, bench):
     (row,) = (line for line in hvxtune("jobs").out.splitlines() if job in line)
     assert row.split()[:2] == [job, "stopped"]
 
-    resumed = hvxtune("resume", job, "--json")
+    resumed = hvxtune("job", "resume", job, "--json")
     assert resumed.status == 0
     assert resumed.json["job"] == job
     assert resumed.json["outcomes"] == {"ok": 12}
 
-    again = hvxtune("resume", job, "--json")
+    again = hvxtune("job", "resume", job, "--json")
     assert again.json == resumed.json, "a job that is done is left alone"
 
 
@@ -145,7 +145,7 @@ def test_ctrl_c_says_how_to_go_on(hvxtune, bench):
     bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 4 else None
     stopped = hvxtune(*TUNE)
     job = hvxtune("jobs", "--json").json["jobs"][0]["job"]
-    assert f"hvxtune resume {job}" in stopped.out
+    assert f"hvxtune job resume {job}" in stopped.out
 
 
 def test_a_broken_machine_stops_the_job_and_says_how_to_go_on(hvxtune, bench):
@@ -161,12 +161,13 @@ def test_a_broken_machine_stops_the_job_and_says_how_to_go_on(hvxtune, bench):
     assert stopped.status == Exit.MISSING
     assert stopped.out == ""
     assert stopped.err.splitlines()[-1] == (
-        f"error: qemu-hexagon is gone. run `hvxtune setup`; then: hvxtune resume {listed['job']}."
+        "error: qemu-hexagon is gone. run `hvxtune setup`; then: "
+        f"hvxtune job resume {listed['job']}."
     )
     assert listed["outcomes"] == {"ok": 5}
 
     bench.on_measure = lambda: None
-    assert hvxtune("resume", listed["job"], "--json").json["outcomes"] == {"ok": 12}
+    assert hvxtune("job", "resume", listed["job"], "--json").json["outcomes"] == {"ok": 12}
 
 
 def test_jobs_lists_the_newest_first(hvxtune, bench):

@@ -52,7 +52,7 @@ def test_a_snapshot_has_jobs_devices_and_conductors(hvxtune, store):
     waiting = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
     store.roster().enrol(Enrolment("pixel", "phone", "hardware"))
     unfit_conductor(store)
-    now = hvxtune("top", "--json").json
+    now = hvxtune("job", "top", "--json").json
     assert [(one["job"], one["state"]) for one in now["jobs"]] == [
         (job.id, "running"),
         (waiting.id, "queued"),
@@ -60,7 +60,7 @@ def test_a_snapshot_has_jobs_devices_and_conductors(hvxtune, store):
     assert now["jobs"][0]["finished"] == 3
     assert "no conductor is fit" in now["jobs"][1]["waits"]
     assert [one["name"] for one in now["devices"]] == ["pixel"]
-    assert "lab7" in {one["host"] for one in now["conductors"]}
+    assert "lab7" in {one["host"] for one in now["cluster", "list"]}
     assert now["trials_per_minute"] == now["jobs"][0]["trials_per_minute"]
 
 
@@ -70,7 +70,7 @@ def test_top_shows_what_changes_and_ends_with_status_0(hvxtune, store, between):
         lambda: commit(store, job, token, 1),
         lambda: store.roster().enrol(Enrolment("pixel", "phone", "hardware")),
     ]
-    answer = hvxtune("top")
+    answer = hvxtune("job", "top")
     assert answer.status == 0
     first, second, third = answer.out.split("\n\n" + store.place.name)
     assert "1 running, 0 queued" in first
@@ -91,10 +91,10 @@ def test_the_rate_is_that_of_the_last_minute_once_it_is_known(hvxtune, store, mo
             commit(store, job, token, number)
 
     between.append(later)
-    assert "24.0 trials a minute" in hvxtune("top").out.split("\n\n" + store.place.name)[1]
+    assert "24.0 trials a minute" in hvxtune("job", "top").out.split("\n\n" + store.place.name)[1]
 
 
-@pytest.mark.parametrize("command", [["jobs"], ["conductors"], ["farm", "list"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["jobs"], ["cluster", "list"], ["farm", "list"]], ids=" ".join)
 def test_lists_are_shown_again_when_they_change(command, hvxtune, store, between):
     def change() -> None:
         store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))

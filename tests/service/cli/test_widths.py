@@ -33,10 +33,15 @@ FINDINGS = [
     ),
 ]
 LISTS = [
-    *(["kernels"], ["space", "gemm_u8"], ["pipelines"], ["package", "list"]),
-    *(["jobs"], ["jobs", "--members"], ["show", "JOB"], ["show", "BATCH"], ["top"]),
-    *(["conductors"], ["farm", "list"], ["farm", "kinds"]),
-    *(["token", "list", "--all"], ["audit"], ["doctor"], ["where"]),
+    *(
+        ["kernel", "list"],
+        ["kernel", "space", "gemm_u8"],
+        ["kernel", "pipelines"],
+        ["package", "list"],
+    ),
+    *(["jobs"], ["jobs", "--members"], ["show", "JOB"], ["show", "BATCH"], ["job", "top"]),
+    *(["cluster", "list"], ["farm", "list"], ["farm", "kinds"]),
+    *(["token", "list", "--all"], ["token", "audit"], ["doctor"], ["tool", "where"]),
 ]
 
 
@@ -84,7 +89,7 @@ def test_lists_fit_the_terminal_and_cut_no_id(columns, hvxtune, lab, monkeypatch
         ("jobs", [lab["JOB"], lab["BATCH"]]),
         ("jobs --members", [lab["JOB"], lab["QUEUED"]]),
         ("show BATCH", [lab["BATCH"]]),
-        ("top", [lab["QUEUED"]]),
+        ("job top", [lab["QUEUED"]]),
     ):
         words = " ".join(shown[command]).split()
         assert [name for name in ids if name not in words] == []
@@ -106,7 +111,7 @@ def stop(_seconds: float) -> None:
 
 def test_a_pipe_has_80_columns_and_a_row_begins_in_one_line(hvxtune, lab, monkeypatch):
     monkeypatch.delenv("COLUMNS")
-    for command in (["doctor"], ["space", "gemm_u8"]):
+    for command in (["doctor"], ["kernel", "space", "gemm_u8"]):
         lines = lines_of(hvxtune, command, lab)
         assert max(map(len, lines)) <= 80
     row = next(line for line in lines_of(hvxtune, ["jobs"], lab) if lab["JOB"] in line)
@@ -136,7 +141,7 @@ from service.cli import main
 from service.cli.progress import JobProgress, shown
 with shown("add_u8") as show:
     show(JobProgress(3, 4, {"ok": 3}, 12, 1.0, 1.0))
-main(["kernels"])
+main(["kernel", "list"])
 """
 
 

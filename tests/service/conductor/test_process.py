@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 TRIALS = 60  # seconds of work: whoever looks after three of them finds the job at it
-COMMAND = [sys.executable, "-m", "service.cli", "conductor"]
+COMMAND = [sys.executable, "-m", "service.cli", "cluster", "conductor"]
 FOSTER = """
 import subprocess, sys, time
 child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)

@@ -45,7 +45,7 @@ def dask_address(text: str) -> str:
         raise UserError(
             f"executor '{text[:200]}'",
             accepted="threads, dask://HOST:PORT or dask+tls://HOST:PORT",
-            next_step="HOST:PORT is where `hvxtune scheduler` listens, usually port 8786",
+            next_step="HOST:PORT is where `hvxtune cluster scheduler` listens, usually port 8786",
         )
     return f"{SCHEMES[scheme]}://{place}"
 
@@ -94,7 +94,7 @@ class Cluster:
         why = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         return ToolchainError(
             f"the scheduler {self.name} cannot be reached: {why}",
-            next_step="start it with `hvxtune scheduler`, or check address and certificates",
+            next_step="start it with `hvxtune cluster scheduler`, or check its address and TLS",
         )
 
     def workers(self) -> list[tuple[str, int, Offer]]:
@@ -178,7 +178,7 @@ class Cluster:
         )
         return ToolchainError(
             f"no worker of {self.name} {can} ({found})",
-            next_step="start one with `hvxtune worker --scheduler HOST:PORT`",
+            next_step="start one with `hvxtune cluster worker --scheduler HOST:PORT`",
         )
 
     def begin(

@@ -115,7 +115,7 @@ def run_worker(
             except (OSError, TimeoutError) as error:
                 raise ToolchainError(
                     f"the scheduler {address} cannot be reached: {error}",
-                    next_step="start it with `hvxtune scheduler`, or check the certificates",
+                    next_step="start it with `hvxtune cluster scheduler`, or check its TLS",
                 ) from None
             _log.info("%s: %d slots at %s", name, slots, address)
 

@@ -45,7 +45,7 @@ class Started:
         place = self.executor.partition("://")[2]
         process = subprocess.Popen(
             [
-                *(*COMMAND, "worker", "--scheduler", place, "--slots", str(slots)),
+                *(*COMMAND, "cluster", "worker", "--scheduler", place, "--slots", str(slots)),
                 *("--name", name, *self.options, *options),
             ],
             env={
@@ -84,7 +84,7 @@ def started_cluster(
     """A scheduler on any port of this machine and workers called ``names``; all end with it."""
     with ExitStack() as stack:
         scheduler = subprocess.Popen(
-            [*COMMAND, "scheduler", "--port", "0", *scheduler_options],
+            [*COMMAND, "cluster", "scheduler", "--port", "0", *scheduler_options],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stdin=subprocess.DEVNULL,

@@ -71,7 +71,17 @@ def test_measure_and_compare_on_workers_say_what_they_say_here(two_workers: Star
     """Where the cycles go, too; a machine without a simulator will do."""
 
     def measured(*more: str, qemu: str = "") -> dict[str, Any]:
-        asked = ["measure", "add_u8", "-p", "width=256", "-p", "height=8", "--contract", "static"]
+        asked = [
+            "kernel",
+            "measure",
+            "add_u8",
+            "-p",
+            "width=256",
+            "-p",
+            "height=8",
+            "--contract",
+            "static",
+        ]
         done = subprocess.run(
             [*COMMAND, *asked, "--config", "textbook", "--against", "default", "--json", *more],
             env={**os.environ, "PYTHONPATH": str(ROOT), **({"HVXTUNE_QEMU": qemu} if qemu else {})},
@@ -234,4 +244,4 @@ def test_nobody_at_the_address_is_told_with_the_next_step(
     monkeypatch.setenv(EXECUTOR_VARIABLE, "dask://127.0.0.1:9")
     [lack] = examine_executor().lacks
     assert lack.part == "executor"
-    assert "hvxtune scheduler" in lack.reason
+    assert "hvxtune cluster scheduler" in lack.reason

@@ -98,7 +98,7 @@ def test_known_costs_come_back_from_forty_noisy_samples_of_real_schedules(
 ) -> None:
     place = tmp_path / "calibrated.toml"
     fixed = [argument for name in NOT_SHOWN for argument in ("--fix", name)]
-    arguments = ["calibrate", "--samples", str(samples), "--output", str(place), "--json"]
+    arguments = ["farm", "calibrate", "--samples", str(samples), "--output", str(place), "--json"]
     assert main([*arguments, *fixed]) == 0, capsys.readouterr().err
     told = json.loads(capsys.readouterr().out)
     specs = load_model(place).specs
@@ -113,7 +113,7 @@ def test_costs_that_these_schedules_do_not_show_are_refused_by_name(
     samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "calibrated.toml"
-    assert main(["calibrate", "--samples", str(samples), "--output", str(place)]) == 2
+    assert main(["farm", "calibrate", "--samples", str(samples), "--output", str(place)]) == 2
     said = capsys.readouterr().err
     assert [name for name in NOT_SHOWN if f"--fix {name}" not in said] == []
     assert not place.exists()

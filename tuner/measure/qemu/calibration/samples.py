@@ -366,7 +366,7 @@ class _Counter:
             raise self._set.error(
                 sample.line,
                 f"the schedule ends with {error.outcome} here: {error.message}",
-                accepted="schedules that `hvxtune measure` finds right",
+                accepted="schedules that `hvxtune kernel measure` finds right",
             ) from None
         partial = place.with_name(f".{place.name}.{os.getpid()}.{sample.line}")
         _keep(place, partial, artifact.digest, simulation.timing.events)
