@@ -45,7 +45,8 @@ def test_the_command_line_has_it(option: Option) -> None:
     assert spelled == {flag for both in option.flags for flag in both.split("/")}
     shown = " ".join(TUNE.get_help(typer.Context(TUNE, info_name="tune")).split())
     assert help_of(option) in shown
-    assert all(name in shown for name in choices_of(option))
+    if "{choices}" in option.help:
+        assert all(name in shown for name in choices_of(option))
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=by_name)

@@ -253,8 +253,24 @@ def usage_error(error: typer.TyperException) -> UserError:
         message = message[: suggested.start()]
         near = suggested[1] or suggested[2]
         next_step = "did you mean {}?".format(near.replace("', '", " or "))
+    if moved := _in_groups(context, message):
+        next_step = f"did you mean {moved}?"
     accepted = ", ".join(_accepted(error, context.command))
     return UserError(_sentence(message), accepted=accepted, next_step=next_step)
+
+
+def _in_groups(context: typer.Context, message: str) -> str:
+    """The commands of groups that are called as the one that is not found."""
+    named = re.fullmatch(r"No such command '(.+?)'\.?", message)
+    if named is None or context.parent is not None:
+        return ""
+    groups = [
+        (name, group.commands)
+        for panel in PANELS.values()
+        for name, group in panel.items()
+        if isinstance(group, Group)
+    ]
+    return " or ".join(f"hvxtune {name} {named[1]}" for name, own in groups if named[1] in own)
 
 
 def _sentence(message: str) -> str:

@@ -66,8 +66,8 @@ class Cluster:
         for name in running:
             run = ["cluster", "conductor", "--slots", "2", "--workers", "2"]
             self._add(name, hosts[name], [*HVXTUNE, *run], shared)
-        listen = ["cluster", "scheduler", "--host", hosts["cluster", "scheduler"].address]
-        self._add("scheduler", hosts["cluster", "scheduler"], [*HVXTUNE, *listen], {})
+        listen = ["cluster", "scheduler", "--host", hosts["scheduler"].address]
+        self._add("scheduler", hosts["scheduler"], [*HVXTUNE, *listen], {})
         for name in working:
             place = f"{hosts['scheduler'].address}:8786"
             work = ["cluster", "worker", "--scheduler", place, "--slots", "2", "--name", name]

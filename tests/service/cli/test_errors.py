@@ -11,7 +11,8 @@ from service.cli.statuses import Exit
 from tuner.errors import ToolchainError
 
 WRONG_REQUESTS = {
-    "unknown command": (["tun"], ["'tun'", "tune", "measure"]),
+    "unknown command": (["tun"], ["'tun'", "did you mean tune?", "kernel"]),
+    "a command of a group": (["watch"], ["mean hvxtune package watch or hvxtune job watch?"]),
     "unknown option": (["tune", "scale_u8", "--trails", "3"], ["--trails", "--trials"]),
     "no kernel": (["tune"], ["KERNEL", "scale_u8"]),
     "unknown kernel": (["tune", "scale_u9"], ["'scale_u9'", "scale_u8"]),

@@ -94,7 +94,7 @@ def explaining(bench, monkeypatch):
 
 def explained(hvxtune, *arguments: str) -> str:
     answer = hvxtune(
-        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--explain", *arguments
+        "kernel", "measure", "scale_u8", "--config", "default", "--explain", *arguments
     )
     assert answer.status == 0, answer.err
     return answer.out
@@ -136,9 +136,9 @@ def test_an_inner_loop_is_named_where_it_lies(hvxtune, explaining):
 
 
 def test_cycles_without_a_packet_are_told(hvxtune, explaining):
-    cycles = hvxtune(
-        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--json"
-    ).json["cycles"]
+    cycles = hvxtune("kernel", "measure", "scale_u8", "--config", "default", "--json").json[
+        "cycles"
+    ]
     assert f"{cycles - 2 * 20 - 2 * 2 - STALLS:,} cycles belong to no packet" in explained(hvxtune)
 
 
@@ -173,20 +173,16 @@ def test_long_regions_leave_out_what_there_is_nothing_to_say_about(explaining, c
 
 def test_json_holds_the_explanation(hvxtune, explaining):
     answer = hvxtune(
-        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--explain", "--json"
+        "kernel", "measure", "scale_u8", "--config", "default", "--explain", "--json"
     ).json
     assert Explanation.from_dict(answer["explanation"]) == explanation_of(answer["cycles"])
     assert "against" not in answer
 
 
 def test_without_explain_nothing_is_explained(hvxtune, explaining):
-    answer = hvxtune(
-        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--json"
-    ).json
+    answer = hvxtune("kernel", "measure", "scale_u8", "--config", "default", "--json").json
     assert "explanation" not in answer
-    assert (
-        "binds" not in hvxtune("kernel", "kernel", "measure", "scale_u8", "--config", "default").out
-    )
+    assert "binds" not in hvxtune("kernel", "measure", "scale_u8", "--config", "default").out
 
 
 def test_two_schedules_side_by_side(hvxtune, explaining):
@@ -206,7 +202,7 @@ def test_two_schedules_side_by_side(hvxtune, explaining):
 
 def test_knobs_that_differ_are_told(hvxtune, explaining):
     out = hvxtune(
-        "kernel", "kernel", "measure", "scale_u8", "--config", "textbook", "--against", "default"
+        "kernel", "measure", "scale_u8", "--config", "textbook", "--against", "default"
     ).out
     assert line_with("vectors", out).split() == ["vectors", "2", "1"]
     assert "behave" not in out, "the same in both"
@@ -214,7 +210,7 @@ def test_knobs_that_differ_are_told(hvxtune, explaining):
 
 def test_a_schedule_against_itself(hvxtune, explaining):
     out = hvxtune(
-        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--against", "default"
+        "kernel", "measure", "scale_u8", "--config", "default", "--against", "default"
     ).out
     assert "default and default take the same number of cycles" in out
 
@@ -222,7 +218,7 @@ def test_a_schedule_against_itself(hvxtune, explaining):
 def test_the_best_stored_schedule_can_be_explained(hvxtune, explaining):
     tuned = hvxtune(*TUNE).json
     answer = hvxtune(
-        "kernel", "kernel", "measure", "scale_u8", "--config", "best", "--explain", "--json"
+        "kernel", "measure", "scale_u8", "--config", "best", "--explain", "--json"
     ).json
     assert answer["config"] == tuned["best"]["config"]
     assert answer["cycles"] == tuned["best"]["cycles"] == answer["explanation"]["cycles"]
@@ -233,7 +229,6 @@ def test_without_a_stored_schedule_best_says_how_to_get_one(hvxtune, explaining,
     given = {"--config": "default", "--against": "textbook", option: "best"}
     answer = hvxtune(
         "kernel",
-        "kernel",
         "measure",
         "scale_u8",
         *(text for pair in given.items() for text in pair),
@@ -243,15 +238,13 @@ def test_without_a_stored_schedule_best_says_how_to_get_one(hvxtune, explaining,
 
 
 def test_a_wrong_name_is_said_with_its_option(hvxtune, explaining):
-    answer = hvxtune(
-        "kernel", "kernel", "measure", "scale_u8", "--config", "default", "--against", "nowhere"
-    )
+    answer = hvxtune("kernel", "measure", "scale_u8", "--config", "default", "--against", "nowhere")
     assert answer.status == 2
     assert "--against 'nowhere'" in answer.error_line
 
 
 def test_a_measurer_that_cannot_explain_says_so(hvxtune, bench):
-    answer = hvxtune("kernel", "kernel", "measure", "scale_u8", "--config", "default", "--explain")
+    answer = hvxtune("kernel", "measure", "scale_u8", "--config", "default", "--explain")
     assert answer.status == 2
     assert "'stand-in' cannot tell where cycles go" in answer.error_line
 
@@ -260,7 +253,6 @@ def test_a_bad_candidate_is_told_and_the_good_one_too(hvxtune, explaining, bench
     crash = CandidateError(Outcome.COMPILER_CRASH, "the compiler aborted")
     monkeypatch.setattr(bench, "fault", lambda config: crash if config["vectors"] == 2 else None)
     answer = hvxtune(
-        "kernel",
         "kernel",
         "measure",
         "scale_u8",

@@ -60,7 +60,7 @@ def test_a_snapshot_has_jobs_devices_and_conductors(hvxtune, store):
     assert now["jobs"][0]["finished"] == 3
     assert "no conductor is fit" in now["jobs"][1]["waits"]
     assert [one["name"] for one in now["devices"]] == ["pixel"]
-    assert "lab7" in {one["host"] for one in now["cluster", "list"]}
+    assert "lab7" in {one["host"] for one in now["conductors"]}
     assert now["trials_per_minute"] == now["jobs"][0]["trials_per_minute"]
 
 
