@@ -17,6 +17,7 @@ from dashboards.pages.submit import form_like
 from dashboards.promoted import promoted_view
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
+from dashboards.using import file_names, files_of, use_of
 from db.jobs.queries import job_overviews
 from db.jobs.trials import (
     front_trials,
@@ -84,18 +85,7 @@ def job(
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
     """The whole page."""
-    view = find_view(store, job_id)
-    return render(
-        request,
-        "job.html",
-        view=view,
-        replaces=False,
-        may_act=may_steer(request.state.viewer.caller, view.job),
-        actions=actions_for(view),
-        again=form_like(view.job),
-        **_live(store, view, kept_of(request)),
-        **_trials(store, view, asked, kept_of(request)),
-    )
+    return _page(request, "job.html", store, find_view(store, job_id), asked)
 
 
 @router.get("/jobs/{job_id}/live")
@@ -110,17 +100,7 @@ def live(
     view = find_view(store, job_id)
     if asked.seen == view.version:
         return Response(status_code=204)
-    return render(
-        request,
-        "job_live_and_trials.html",
-        replaces=True,
-        view=view,
-        may_act=may_steer(request.state.viewer.caller, view.job),
-        actions=actions_for(view),
-        again=form_like(view.job),
-        **_live(store, view, kept_of(request)),
-        **_trials(store, view, asked, kept_of(request)),
-    )
+    return _page(request, "job_live_and_trials.html", store, view, asked)
 
 
 @router.get("/jobs/{job_id}/trials")
@@ -132,13 +112,9 @@ def trials(
 ) -> Response:
     """The table of trials by itself."""
     view = find_view(store, job_id)
-    return render(
-        request,
-        "job_trials.html",
-        view=view,
-        replaces=False,
-        **_trials(store, view, asked, kept_of(request)),
-    )
+    best = _best(store, view, kept_of(request))
+    shown = _trials(store, view, asked, best)
+    return render(request, "job_trials.html", view=view, replaces=False, **shown)
 
 
 @router.get("/jobs/{job_id}/trials.{form}")
@@ -178,19 +154,44 @@ def actions_for(view: JobView) -> list[str]:
     return ["resume", "cancel"] if view.state == "paused" else ["pause", "cancel"]
 
 
-def _live(store: SqlStore, view: JobView, kept: Kept) -> dict[str, Any]:
+def _page(
+    request: Request, template: str, store: SqlStore, view: JobView, asked: TrialsAsked
+) -> Response:
+    """``template`` with everything that a job's page shows."""
+    kept = kept_of(request)
     spec = view.job.spec
+    best = _best(store, view, kept)
 
     def drawn() -> dict[str, Any]:
         return course(trial_points(store, view.id))
 
-    return {
-        "promoted": promoted_view(promoted_trials(store, view.id)) if spec.promote_to else None,
-        "front": front_trials(store, view.job) if len(spec.objectives) > 1 else None,
-        "chart": {**kept.get(("course", view.id, view.version), drawn), **_lines(view)},
-        "strip": outcome_strip(view.overview.summary.outcomes),
-        "doubt": None if view.open else doubt_of_ended(store, view.overview.summary),
-    }
+    def files() -> list[tuple[str, str, int]]:
+        return file_names(view, files_of(store, best)) if best else []
+
+    return render(
+        request,
+        template,
+        replaces=isinstance(asked, LiveAsked),
+        view=view,
+        may_act=may_steer(request.state.viewer.caller, view.job),
+        actions=actions_for(view),
+        again=form_like(view.job),
+        promoted=promoted_view(promoted_trials(store, view.id)) if spec.promote_to else None,
+        front=front_trials(store, view.job) if len(spec.objectives) > 1 else None,
+        chart={**kept.get(("course", view.id, view.version), drawn), **_lines(view)},
+        strip=outcome_strip(view.overview.summary.outcomes),
+        doubt=None if view.open else doubt_of_ended(store, view.overview.summary),
+        best=best,
+        files=kept.get(("files", view.id, view.version), files),
+        use=use_of(request, store, view) if best else None,
+        **_trials(store, view, asked, best),
+    )
+
+
+def _best(store: SqlStore, view: JobView, kept: Kept) -> Trial | None:
+    """The trial that the job prefers."""
+    key = ("best", view.id, view.version)
+    return kept.get(key, lambda: key_trials_of(store, view.overview.summary).best)
 
 
 def _lines(view: JobView) -> dict[str, Any]:
@@ -205,7 +206,9 @@ def _lines(view: JobView) -> dict[str, Any]:
     return {"lines": lines, "empty": empty}
 
 
-def _trials(store: SqlStore, view: JobView, asked: TrialsAsked, kept: Kept) -> dict[str, Any]:
+def _trials(
+    store: SqlStore, view: JobView, asked: TrialsAsked, best: Trial | None
+) -> dict[str, Any]:
     if asked.order not in ("cycles", "number"):
         raise HttpError(422, f"order '{asked.order}'", accepted="cycles, number")
     outcome = asked.outcome_or_all()
@@ -219,9 +222,6 @@ def _trials(store: SqlStore, view: JobView, asked: TrialsAsked, kept: Kept) -> d
     )
     outcomes = view.overview.summary.outcomes
     total = view.finished if outcome is None else outcomes.get(outcome, 0)
-    best = kept.get(
-        ("best", view.id, view.version), lambda: key_trials_of(store, view.overview.summary).best
-    )
     config = best.config if best else None
     return {
         "trials": [(trial, differences(trial.config, config)) for trial in found],

@@ -16,13 +16,14 @@ from dashboards.job_view import JobView
 from dashboards.pages.job import find_view
 from dashboards.session import viewing
 from dashboards.templating import render
+from dashboards.using import FILES, file_name, file_names, files_of
 from db.jobs.trials import find_trial
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
 from service.doubts import key_trials_of
 from service.problem_details import not_found
-from service.suggested_files import attachment, identifier
+from service.suggested_files import attachment
 from tuner.errors import HvxtuneError, UserError
 from tuner.jobs.one_config import explain
 from tuner.measure.explanation import GROUP_TITLES, GROUPS, ExplainedPacket, Explanation, Region
@@ -32,8 +33,6 @@ from tuner.records.trial import Trial
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
-FILES = {"object": "o", "header": "h", "schedule": "schedule.h", "loopnest": "loopnest.txt",
-         "assembly": "s"}  # fmt: skip
 LISTED_REGIONS = 8
 LEAST_SHARE = 0.01
 HEAT_STEPS = 6
@@ -72,7 +71,7 @@ def trial(
     except UserError:
         plot = None
     breakdown = found.measurement.breakdown if found.measurement else {}
-    files = _files(store, found)
+    files = files_of(store, found)
     return render(
         request,
         "trial.html",
@@ -162,33 +161,15 @@ def file(
 ) -> Response:
     """A file of the artifact, to keep."""
     view, found = _find(store, job_id, number)
-    data = _files(store, found).get(kind) if kind in FILES else None
+    data = files_of(store, found).get(kind) if kind in FILES else None
     if data is None:
         raise not_found(f"trial {number} has no file '{kind}'", accepted=", ".join(FILES))
-    name = f"{_stem(view)}.{FILES[kind]}"
+    name = file_name(view, kind)
     return Response(
         data,
         media_type="application/octet-stream" if kind == "object" else "text/plain",
         headers=attachment(name),
     )
-
-
-def _files(store: SqlStore, found: Trial) -> dict[str, bytes]:
-    if found.artifact_digest is None:
-        return {}
-    return dict(store.artifact(found.artifact_digest).files)
-
-
-def file_names(view: JobView, files: dict[str, bytes]) -> list[tuple[str, str, int]]:
-    """Kind, name and size of each file there is to keep."""
-    stem = _stem(view)
-    return [
-        (kind, f"{stem}.{end}", len(files[kind])) for kind, end in FILES.items() if kind in files
-    ]
-
-
-def _stem(view: JobView) -> str:
-    return identifier(view.job.spec.problem, view.job.submission.kernel_label)
 
 
 def knob_rows(found: Trial, marked: dict[str, Trial]) -> list[dict[str, Any]]:

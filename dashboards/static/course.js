@@ -5,6 +5,7 @@
   const place = document.getElementById("course");
   if (!place) return;
   let axis = "trial";
+  let span = "all";
   let chart = null;
 
   const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000];
@@ -12,12 +13,12 @@
   const data = () => JSON.parse(document.getElementById("course-data").textContent);
   const thousands = (value) => (value == null ? "" : Math.round(value).toLocaleString("en"));
 
-  // "12k", "1.5M": ticks must stay short on a phone.
+  // "12k", "1.5M": ticks must stay short on a phone, and differ.
   const short = (value) => {
     for (const [unit, size] of [["M", 1e6], ["k", 1e3]]) {
-      if (value >= size) return `${+(value / size).toPrecision(3)}${unit}`;
+      if (value >= size) return `${+(value / size).toPrecision(4)}${unit}`;
     }
-    return String(value);
+    return thousands(value);
   };
 
   // What is drawn, in the order of the axis. All improvements are among the points in either order.
@@ -39,7 +40,7 @@
       failedAt: d.failed[axis],
     };
     tellShares(d);
-    tellMarks(d);
+    if (cycles.length) tellMarks(d);
     return shown;
   }
 
@@ -64,23 +65,46 @@
     const cutoff = d.failed.outcome.includes("cutoff");
     const failed = d.failed.outcome.some((outcome) => outcome !== "cutoff");
     const marks = { ...d.lines, failed: failed || null, cutoff: cutoff || null };
+    const [low, high] = bounds(d);
     for (const each of place.parentElement.querySelectorAll("[data-mark]")) {
-      each.hidden = marks[each.dataset.mark] == null;
+      const value = marks[each.dataset.mark];
+      each.hidden = value == null;
+      const far = each.querySelector("[data-far]");
+      if (far) far.textContent = value < low ? `, below the chart: ${thousands(value)}` : value > high ? `, above the chart: ${thousands(value)}` : "";
     }
   }
 
+  // Fitted to the trials, or to their faster half. Lines to compare with count if they are near:
+  // a roofline far below would squeeze the trials, and the legend tells where it is.
+  const NEAR = 2;
   function bounds(d) {
-    const all = [...d.cycles, ...Object.values(d.lines)].filter((v) => v != null && v > 0);
-    return [Math.min(...all) * 0.88, Math.max(...all) * 1.15];
+    const sorted = d.cycles.toSorted((a, b) => a - b);
+    const whole = span === "all";
+    let low = sorted[0];
+    let high = sorted[whole ? sorted.length - 1 : sorted.length >> 1];
+    for (const value of whole ? Object.values(d.lines) : []) {
+      if (value > sorted[0] / NEAR && value < sorted.at(-1) * NEAR) {
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      }
+    }
+    const margin = Math.max(1.005, (high / low) ** 0.07);
+    return [low / margin, high * margin];
   }
 
-  // A logarithmic axis over less than a decade has no round powers: take 1, 2, 5 and between.
+  // Round values, evenly spaced over less than a factor of 4: a logarithmic axis has none there.
   function ticks(low, high) {
-    const steps = high / low < 4 ? [1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8] : high / low < 30 ? [1, 2, 3, 5] : [1, 3];
     const found = [];
+    if (high / low < 4) {
+      const least = (high - low) / 6;
+      const power = 10 ** Math.floor(Math.log10(least));
+      const step = Math.max(1, [1, 2, 5, 10].find((one) => one * power >= least) * power);
+      for (let at = Math.ceil(low / step) * step; at <= high; at += step) found.push(at);
+      return found;
+    }
     for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) {
-      for (const step of steps) {
-        const value = step * 10 ** power;
+      for (const one of high / low < 30 ? [1, 1.5, 2, 3, 4, 5, 7] : [1, 3]) {
+        const value = one * 10 ** power;
         if (value >= low && value <= high) found.push(value);
       }
     }
@@ -156,7 +180,7 @@
       },
       axes: [
         { stroke: soft, grid, font, ticks: grid, label: axis === "trial" ? "trial" : "seconds worked", incrs: axis === "trial" ? WHOLE : undefined, labelFont: font, labelSize: 20, size: 34, space: 70 },
-        { stroke: soft, grid, font, ticks: grid, size: 52, label: "cycles", labelFont: font, labelSize: 18, splits: (_, __, low, high) => ticks(low, high), filter: (_, splits) => splits, values: (_, splits) => splits.map(short) },
+        { stroke: soft, grid, font, ticks: grid, size: 58, label: "cycles", labelFont: font, labelSize: 18, splits: (_, __, low, high) => ticks(low, high), filter: (_, splits) => splits, values: (_, splits) => splits.map(short) },
       ],
       series: [
         {},
@@ -217,10 +241,10 @@
   }
 
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-axis]");
+    const button = event.target.closest(".switch [aria-pressed]");
     if (!button) return;
-    axis = button.dataset.axis;
-    for (const other of document.querySelectorAll("[data-axis]")) {
+    ({ axis = axis, span = span } = button.dataset);
+    for (const other of button.parentElement.children) {
       other.setAttribute("aria-pressed", String(other === button));
     }
     draw();

@@ -190,6 +190,23 @@ def test_cycles_of_the_model_are_called_so(logged_in: LogIn, store: SqlStore) ->
         assert re.sub("<.*?>", " ", lead.group(1)).split() == ["1,000", "model", "cycles"]
 
 
+def test_a_job_page_hands_out_its_best(logged_in: LogIn, store: SqlStore) -> None:
+    job = finished_job(store)
+    browser = logged_in(Scope.READ)
+    page = browser.get(f"/ui/jobs/{job}").text
+    files = [place for place in re.findall(r'href="([^"]*)" download', page) if "/files/" in place]
+    assert browser.get(files[0]).content == artifact(2).object_bytes
+    assert f'href="/ui/compare?own={job}"' in page
+    shown = html.unescape(page)
+    assert (
+        "hvxtune best gemm_u8 -p n=64 -p k=32 \\\n"
+        "  --target hexagon-v68-sm8350 --contract static --server http://testserver \\\n"
+    ) in shown
+    assert "KERNEL gemm_u8 PARAMS n=64 k=32\n" in shown
+    queued = store.create_job(spec(), SPACE, TOOLCHAIN).id
+    assert "Use the best" not in browser.get(f"/ui/jobs/{queued}").text
+
+
 def test_a_job_page_has_the_course_and_its_lines(logged_in: LogIn, store: SqlStore) -> None:
     page = logged_in(Scope.READ).get(f"/ui/jobs/{finished_job(store)}").text
     data = json.loads(re.search(r'id="course-data">(.*?)</script>', page, re.DOTALL).group(1))

@@ -503,8 +503,8 @@ def failed_call(report: Report, cases: CaseSet, target: Target) -> CandidateErro
     if report.vtcm_refused_bytes:
         return CandidateError(
             Outcome.INFEASIBLE,
-            f"asked for {report.vtcm_refused_bytes} bytes of VTCM, more than was free; "
-            f"{target.name} has {target.vtcm_bytes} in all",
+            f"asked for {report.vtcm_refused_bytes:,} bytes of VTCM, more than was free; "
+            f"{target.name} has {target.vtcm_bytes:,} in all",
         )
     case = cases.cases[min(report.finished_cases, len(cases.cases) - 1)].name
     reason = report.message

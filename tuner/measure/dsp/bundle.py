@@ -255,7 +255,7 @@ def check_run(record: Record, run: QueuedRun, called: CallResult, target: Target
             raise DeviceError("a candidate was cut off that was within its budget")
         raise CandidateError(
             Outcome.CUTOFF,
-            f"stopped after {len(record.samples)} calls of {min(record.samples)} cycles or more",
+            f"stopped after {len(record.samples)} calls of {min(record.samples):,} cycles or more",
         )
     else:
         raise DeviceError(_FAILURES[state])

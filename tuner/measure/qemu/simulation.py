@@ -309,7 +309,7 @@ def judge(
 def _refuse_stopped(results: Results, program: Program) -> None:
     """Raises if the plugin ended the run."""
     if results.state is State.CUT_OFF:
-        raise CandidateError(Outcome.CUTOFF, f"stopped after {results.spent} cycles")
+        raise CandidateError(Outcome.CUTOFF, f"stopped after {results.spent:,} cycles")
     if results.state is State.RUNAWAY:
         raise CandidateError(
             Outcome.TIMEOUT, f"call {results.calls} ran far longer than the timed one"
@@ -527,7 +527,7 @@ def simulate(
         timing = timing_of(results, orders.model, orders.target.hvx_contexts)
         if orders.timed_cycles and timing.cycles > orders.timed_cycles:
             # The plugin stops at a lower bound that leaves fractions of cycles out.
-            raise CandidateError(Outcome.CUTOFF, f"stopped after {timing.cycles} cycles")
+            raise CandidateError(Outcome.CUTOFF, f"stopped after {timing.cycles:,} cycles")
         return Simulation(
             timing=timing,
             results=results,
