@@ -15,7 +15,6 @@ from sqlalchemy import (
     Index,
     String,
     UniqueConstraint,
-    false,
     text,
 )
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -155,14 +154,14 @@ class JobRow(Base):
     submitted_by: Mapped[str] = mapped_column(String(100), server_default="")
     priority: Mapped[int] = mapped_column(server_default=text("0"))
     batch_id: Mapped[str | None] = mapped_column(String(JOB_ID_LENGTH), index=True)
-    paused: Mapped[bool] = mapped_column(server_default=false())
+    paused: Mapped[bool] = mapped_column(server_default=text("false"))
     requested: Mapped[str | None] = mapped_column(String(10))
     event_count: Mapped[int] = mapped_column(server_default=text("0"))
     device_tags: Mapped[str] = mapped_column(String(200), server_default="")
     promote_to: Mapped[str] = mapped_column(String(200), server_default="")
     promote: Mapped[int] = mapped_column(server_default=text("0"))
     budget_until_gain: Mapped[float | None]
-    transfer: Mapped[bool] = mapped_column(server_default=false())
+    transfer: Mapped[bool] = mapped_column(server_default=text("false"))
     goals: Mapped[str] = mapped_column(String(200), server_default="cycles")
     remaining_expected: Mapped[float | None]
     remaining_bound: Mapped[float | None]
@@ -192,10 +191,9 @@ class JobRow(Base):
 class BatchRow(Base):
     """The jobs of a network or a set (:class:`tuner.records.batch.Batch`).
 
-    The rows of its jobs name it, and so may jobs of versions before there was this table, without
-    a row here. ``document`` is :meth:`tuner.records.batch.Batch.document`, ``plan``
-    :meth:`tuner.records.network_plan.NetworkPlan.document`, which lists do not read; ``tenant``
-    and ``audience`` are as for jobs.
+    The rows of its jobs name it. ``document`` is :meth:`tuner.records.batch.Batch.document`,
+    ``plan`` :meth:`tuner.records.network_plan.NetworkPlan.document`, which lists do not read;
+    ``tenant`` and ``audience`` are as for jobs.
     """
 
     __tablename__ = "batches"
@@ -371,7 +369,7 @@ class ScheduleRow(Base):
     trial_number: Mapped[int | None]
     provenance: Mapped[Document]
     updated_at: Mapped[float]
-    public_id: Mapped[str | None] = mapped_column(String(40), index=True)
+    public_id: Mapped[str] = mapped_column(String(40), index=True)
     quarantined_at: Mapped[float | None]
     quarantine_reason: Mapped[str] = mapped_column(FreeText(), server_default="")
     cache: Mapped[str] = mapped_column(String(20), server_default="warm")

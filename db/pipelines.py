@@ -130,11 +130,8 @@ def bring(store: SqlStore, kernel: str) -> None:
         digest = session.scalar(wanted.execution_options(**EVERYBODYS))
     if digest is None:
         return
-    storage, key = store.files.storage, shared_as(digest)
     if not files.path_of(digest).exists():
-        files.keep(storage.read(key, digest))
-    elif storage.size(key) is None:  # uploaded before they were shared
-        storage.write(key, files.read(digest))
+        files.keep(store.files.storage.read(shared_as(digest), digest))
 
 
 def shared_as(digest: str) -> str:

@@ -102,7 +102,7 @@ def option_values(spec: JobSpec) -> dict[str, Any]:
 
 
 def _options(row: JobRow) -> dict[str, Any]:
-    """The options of a job's row; one that is younger than the row has its default."""
+    """The options of a job's row."""
     values: dict[str, Any] = {}
     for option in options_of(SearchOptions):
         column = _COLUMNS.get(option.name, option.name)

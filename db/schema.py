@@ -7,7 +7,6 @@ change something.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, column, inspect, select, table, text
 
@@ -15,10 +14,7 @@ from db.engine import WRITING, without_time_limits
 from db.place import Place
 from tuner.errors import StoreError
 
-if TYPE_CHECKING:
-    from alembic.config import Config
-
-SCHEMA_VERSION = "0024"
+SCHEMA_VERSION = "0001"
 """The newest revision in ``db/migrations/versions``; a test keeps the two equal."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -28,11 +24,11 @@ _LOCK_KEY = 0x68767874756E65
 
 
 def ensure_schema(engine: Engine, place: Place) -> str | None:
-    """Creates or upgrades the tables, unless they are current. Returns the revision that was found,
+    """Creates the tables, or brings them to this schema. Returns the revision that was found,
     ``None`` for an empty database.
 
     Several processes may do it at once: one does the work, the others wait. A migration happens
-    wholly or not at all. Raises ``StoreError`` if the database was made by a newer
+    wholly or not at all. Raises ``StoreError`` if the database was made by another
     hvxtune or holds somebody else's tables.
     """
     with engine.connect() as connection:
@@ -77,9 +73,9 @@ def _stored_version(connection: Connection, place: Place) -> str | None:
     # Revisions are numbered in order, so that an older program can tell a newer database.
     if version is not None and version > SCHEMA_VERSION:
         raise StoreError(
-            f"the database {place.name} was made by a newer hvxtune (its schema is {version})",
+            f"the database {place.name} was made by another hvxtune (its schema is {version})",
             accepted=f"schemas up to {SCHEMA_VERSION}",
-            next_step="upgrade hvxtune, or set HVXTUNE_STATE_DIR to another directory",
+            next_step="use the hvxtune that made it, or set HVXTUNE_STATE_DIR to another directory",
         )
     return version
 
@@ -110,24 +106,12 @@ def require_still_ours(connection: Connection) -> None:
         )
 
 
-def upgrade(connection: Connection, revision: str = "head") -> None:
-    """Runs the migrations up to ``revision`` within the caller's transaction."""
+def upgrade(connection: Connection) -> None:
+    """Runs the migrations that the database lacks within the caller's transaction."""
     from alembic import command
-
-    command.upgrade(_config(connection), revision)
-
-
-def downgrade(connection: Connection, revision: str) -> None:
-    """Undoes the migrations after ``revision``, 0019 or newer, within the caller's transaction."""
-    from alembic import command
-
-    command.downgrade(_config(connection), revision)
-
-
-def _config(connection: Connection) -> Config:
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    return config
+    command.upgrade(config, "head")

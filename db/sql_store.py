@@ -447,7 +447,7 @@ class SqlStore(TrialStore):
         while (first := self.best_row(lookup)) is not None:
             with self.reading() as session:
                 row = session.get(ScheduleRow, first.id)
-                if row is not None and (row.public_id or "", row.seal) == (
+                if row is not None and (row.public_id, row.seal) == (
                     first.public_id,
                     first.seal,
                 ):

@@ -52,8 +52,7 @@ _READ_ERRORS = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, Overfl
 
 @dataclass(frozen=True)
 class Restored:
-    """A restored backup. ``schema`` is the backup's own, before it was brought up to date;
-    ``missing`` are files that the store had lost before the backup was made."""
+    """A restored backup. ``missing`` are files that the store had lost before it was made."""
 
     rows: int
     files: int
@@ -78,7 +77,7 @@ def restore_backup(
     """Makes ``store`` what it was when the backup in the file ``place`` was made.
 
     A store that holds something is replaced only with ``force``. Raises ``UserError`` for a file
-    that is not a whole backup or is of a newer hvxtune, ``StoreError`` if the store is in use.
+    that is not a whole backup or has another schema, ``StoreError`` if the store is in use.
     """
     try:
         file = place.open("rb")
@@ -153,12 +152,12 @@ def _check(file: IO[bytes], note: _Done) -> _Checked:
 
 
 def _require_schema(manifest: Manifest) -> None:
-    if manifest.schema > SCHEMA_VERSION:
+    if manifest.schema != SCHEMA_VERSION:
         raise UserError(
-            f"the backup was made by a newer hvxtune, {manifest.made_by} (its schema is "
+            f"the backup was made by another hvxtune, {manifest.made_by} (its schema is "
             f"{manifest.schema})",
-            accepted=f"schemas up to {SCHEMA_VERSION}",
-            next_step="upgrade hvxtune, then restore it; nothing was changed",
+            accepted=f"schema {SCHEMA_VERSION}",
+            next_step="restore it with the hvxtune that made it; nothing was changed",
         )
 
 
@@ -240,7 +239,7 @@ def _replace_tables(store: SqlStore, file: IO[bytes], checked: _Checked, *, forc
         present = MetaData()
         present.reflect(connection)
         present.drop_all(connection)
-        _make_schema(connection, manifest)
+        upgrade(connection)
         tables = {table.name: table for table in kept_tables(connection)}
         if tables.keys() != manifest.tables.keys():
             odd = min(tables.keys() ^ manifest.tables.keys())
@@ -254,18 +253,7 @@ def _replace_tables(store: SqlStore, file: IO[bytes], checked: _Checked, *, forc
             if count != manifest.tables[name]:
                 raise damaged(f"table {name} has {count} rows, not {manifest.tables[name]}")
             rows += count
-        if manifest.schema != SCHEMA_VERSION:
-            upgrade(connection)
     return rows
-
-
-def _make_schema(connection: Connection, manifest: Manifest) -> None:
-    from alembic.util import CommandError
-
-    try:
-        upgrade(connection, manifest.schema)
-    except CommandError:
-        raise damaged(f"no hvxtune had a schema {manifest.schema}") from None
 
 
 @contextmanager

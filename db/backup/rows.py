@@ -1,8 +1,4 @@
-"""Tables as lines of JSON: the same whichever database they are in, and at whatever schema.
-
-The tables are what the database says they are, not the models of this code, so that a backup of an
-older schema is read as it is and then migrated like a database of that age.
-"""
+"""Tables as lines of JSON: the same whichever database they are in."""
 
 from __future__ import annotations
 

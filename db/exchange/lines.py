@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from db.exchange import layout
-from db.schedules.first_sources import FIRST_SOURCES
 from tuner.codegen import space_of
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of
@@ -33,8 +32,6 @@ _FIELDS = frozenset(
 )
 _COUNTS = ("cycles", "code_bytes", "core_cycles")
 _OPTIONAL_COUNTS = ("packets", "stalls", "vtcm_bytes", "ddr_bytes", "overhead_cycles")
-_ADDED_LATER = frozenset({"temperature_c", "vtcm_bytes", "ddr_bytes", "overhead_cycles"})
-"""Fields of a measurement that older files lack; all have a default."""
 _MOST_CELSIUS = 1000.0
 _MOST_DOCUMENT = 64 << 10
 _MOST_SAMPLES = 10_000
@@ -119,25 +116,15 @@ def _problem(form: Mapping[str, Any]) -> Problem:
             next_step="install the same version of hvxtune on both sides",
         )
     problem = kernel.problem(params, find_contract(str(form["contract"])[:20]), target)
-    named = _named_as_before(problem) if "source" not in workload else problem
-    if workload != named.workload.as_dict():
+    if workload != problem.workload.as_dict():
         raise UserError(
             f"{kernel.name} has version {str(workload.get('version'))[:20]}, other parameters or "
             f"other code there; here it is version {kernel.version}",
             next_step="install the same version of hvxtune on both sides, or tune again",
         )
-    if form["problem_digest"] != named.digest:
+    if form["problem_digest"] != problem.digest:
         raise UserError("problem_digest is not that of the problem")
     return problem
-
-
-def _named_as_before(problem: Problem) -> Problem:
-    """``problem`` as named in lines without the kernel's source, if the source is still the one
-    they were written with."""
-    workload = problem.workload
-    if FIRST_SOURCES.get((workload.kernel, workload.version)) != workload.source:
-        return problem
-    return replace(problem, workload=replace(workload, source=""))
 
 
 def _config(form: Mapping[str, Any], problem: Problem, generator: str) -> Config:
@@ -154,10 +141,10 @@ def _config(form: Mapping[str, Any], problem: Problem, generator: str) -> Config
 
 def _measurement(data: Any) -> Measurement:
     names = set(FIGURES)
-    if not isinstance(data, dict) or not names - _ADDED_LATER <= set(data) <= names:
+    if not isinstance(data, dict) or set(data) != names:
         raise UserError("measurement has other fields", accepted=", ".join(sorted(names)))
     for name in _COUNTS + _OPTIONAL_COUNTS:
-        value = data.get(name)
+        value = data[name]
         unknown = value is None and name in _OPTIONAL_COUNTS
         if not unknown and not _is_count(value):
             raise UserError(f"measurement.{name}={str(value)[:40]}", accepted="0 to 2**63 - 1")

@@ -122,7 +122,7 @@ def _stored(
             return
         last = found[-1][0].id
         for stored, schedule, row in found:
-            public_id = stored.public_id or ""
+            public_id = stored.public_id
             if not seal_fits(stored, schedule.problem):
                 quarantine(store, public_id, BROKEN)
                 continue

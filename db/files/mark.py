@@ -67,8 +67,8 @@ def _mark(store: SqlStore) -> ArtifactMarkRow | None:
 
 
 def _make(store: SqlStore) -> ArtifactMarkRow:
-    """The first mark. A database of an older hvxtune has artifacts and no mark: then only who has
-    one of the newest may make it."""
+    """The first mark. A database that only imports have filled has artifacts and no mark: then only
+    who has one of the newest may make it."""
     newest = select(ArtifactRow).order_by(ArtifactRow.created_at.desc()).limit(_LOOKED_AT)
     with store.reading() as session:
         known = [(row.digest, row.file_digest) for row in session.scalars(newest)]

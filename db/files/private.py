@@ -1,7 +1,7 @@
 """Files are for this user only, whatever the umask says.
 
-Files and folders are made with their modes, so that others can open them at no moment. What an
-older hvxtune left open is closed when a store is opened.
+Files and folders are made with their modes, so that others can open them at no moment. What
+somebody has opened or copied here since is closed when a store is opened.
 """
 
 from __future__ import annotations

@@ -13,14 +13,14 @@ from db.jobs.finding import find_batch
 from db.jobs.queries import JobFilters, JobOverview, filtered, overviews_of
 from db.jobs.trials import SEARCHED
 from db.models import BatchRow, JobRow, MeasurementRow, TrialRow
-from db.records import batch_record, job_record, problem_record, reading
+from db.records import batch_record, problem_record, reading
 from tuner.errors import UserError
 from tuner.jobs.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
-from tuner.records.batch import Batch, NetworkLayer, unrecorded
+from tuner.records.batch import Batch, NetworkLayer
 from tuner.records.candidate import Problem
 from tuner.records.network_plan import NetworkPlan, plan_from_document
 from tuner.records.outcome import Outcome
-from tuner.records.trial import Job, JobState
+from tuner.records.trial import JobState
 
 if TYPE_CHECKING:
     from db.sql_store import SqlStore
@@ -138,16 +138,10 @@ def listed_page(
 
 
 def _batches(session: Session, ids: Sequence[str]) -> list[Batch]:
-    """The batches with these whole ids, in two queries however many they are."""
-    recorded = session.scalars(select(BatchRow).where(BatchRow.id.in_(ids)))
-    found = {row.id: batch_record(row) for row in recorded}
-    missing = [batch_id for batch_id in ids if batch_id not in found]
-    jobs: dict[str, list[Job]] = {batch_id: [] for batch_id in missing}
-    if missing:
-        named = select(JobRow).where(JobRow.batch_id.in_(missing))
-        for row in session.scalars(named.order_by(JobRow.created_at, JobRow.id)):
-            jobs[row.batch_id or ""].append(job_record(row))
-    return [found.get(one) or unrecorded(one, jobs[one]) for one in ids]
+    """The batches with these whole ids, in one query however many they are."""
+    return [
+        batch_record(row) for row in session.scalars(select(BatchRow).where(BatchRow.id.in_(ids)))
+    ]
 
 
 def _progress(session: Session, batches: Iterable[Batch]) -> Mapping[str, BatchProgress]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from db.jobs.new_job import as_typed
 from db.models import BatchRow, JobRow
-from db.records import batch_record, job_record
+from db.records import batch_record
 from tuner.errors import UserError
 from tuner.keeping.store import pick_batch_id, pick_job_id
-from tuner.records.batch import Batch, unrecorded
+from tuner.records.batch import Batch
 
 _SHOWN = 6
 """Ids that an error looks at: one more than it names."""
@@ -61,11 +61,7 @@ def find_job_or_batch(session: Session, given: str) -> JobRow | Batch:
 
 def batch_of(session: Session, batch_id: str) -> Batch:
     """The batch whose whole id is ``batch_id``, which jobs name."""
-    row = session.get(BatchRow, batch_id)
-    if row is not None:
-        return batch_record(row)
-    jobs = select(JobRow).where(JobRow.batch_id == batch_id).order_by(JobRow.created_at, JobRow.id)
-    return unrecorded(batch_id, [job_record(job) for job in session.scalars(jobs)])
+    return batch_record(session.get_one(BatchRow, batch_id))
 
 
 def _jobs_alike(session: Session, start: str, outside: str | None = None) -> Sequence[str]:
@@ -77,14 +73,12 @@ def _jobs_alike(session: Session, start: str, outside: str | None = None) -> Seq
 
 
 def _batches_alike(session: Session, start: str) -> list[str]:
-    """The newest batches whose ids begin so, by the jobs that name them; the one of that very id
-    first."""
-    latest = func.max(JobRow.created_at).desc()
+    """The newest batches whose ids begin so; the one of that very id first."""
+    latest = (BatchRow.created_at.desc(), BatchRow.id.desc())
     newest = (
-        select(JobRow.batch_id)
-        .where(JobRow.batch_id.startswith(start, autoescape=True))
-        .group_by(JobRow.batch_id)
-        .order_by((JobRow.batch_id == start).desc(), latest, JobRow.batch_id.desc())
+        select(BatchRow.id)
+        .where(BatchRow.id.startswith(start, autoescape=True))
+        .order_by((BatchRow.id == start).desc(), *latest)
         .limit(_SHOWN)
     )
-    return [batch_id for batch_id in session.scalars(newest) if batch_id is not None]
+    return list(session.scalars(newest))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import bindparam, delete, exists, insert, select
@@ -142,11 +142,11 @@ def insert_batch(session: Session, plan: BatchPlan, jobs: Sequence[NewJob]) -> B
     """Stores ``jobs`` in state ``queued``, and the batch they are."""
     nothing = dict.fromkeys(("space", "problem", "toolchain"), "")
     batch_id, _ = _unused_id(session, time.time(), nothing)
-    made = []
-    for one in jobs:
-        submission = replace(one.submission, batch=batch_id)
-        made.append((insert_job(session, one.spec, one.space, one.toolchain, submission), one))
-    batch = made_batch(batch_id, plan, [(job, one.layers) for job, one in made])
+
+    def make(one: NewJob) -> Job:
+        return insert_job(session, one.spec, one.space, one.toolchain, one.submission)
+
+    batch = made_batch(batch_id, plan, jobs, make)
     session.execute(insert(BatchRow).values(batch_values(batch)))
     return batch
 

@@ -1,6 +1,11 @@
-"""The history of the schema, as Alembic migrations. They only go forward.
+"""The schema, as Alembic migrations: so far one, as no release has left databases behind.
 
-After a change in ``db/models.py``: ``alembic -c db/alembic.ini revision --autogenerate --rev-id
-NNNN -m "what changes"``, with the next number; read what it wrote, and set ``SCHEMA_VERSION`` in
-``db/schema.py``. A migration must run on SQLite and PostgreSQL and keep every row.
+Until then a change in the models makes it anew, on an empty database::
+
+    rm db/migrations/versions/v0001_*.py
+    HVXTUNE_DATABASE_URL=sqlite:///new.sqlite alembic -c db/alembic.ini revision \\
+        --autogenerate --rev-id 0001 -m "first schema"
+
+Later ones are added with the next number, which ``SCHEMA_VERSION`` in ``db/schema.py`` names, run
+on SQLite (that is, in batches) and PostgreSQL, and keep every row.
 """

@@ -182,7 +182,7 @@ def _serving_row(schedule: ScheduleRow, contract: Contract, artifact: ArtifactRo
     return ServingRow(
         id=schedule.id,
         contract=contract,
-        public_id=schedule.public_id or "",
+        public_id=schedule.public_id,
         fidelity=schedule.fidelity,  # type: ignore[arg-type]
         cycles=schedule.cycles,
         toolchain_used_at=toolchain.last_used_at,

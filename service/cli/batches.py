@@ -238,11 +238,6 @@ def resume_all_here(store: SqlStore, batch: Batch, *, as_json: bool) -> None:
     if batch.shares_budget:
         resume_batch(batch, store, as_json=as_json)
         return
-    if not batch.submission.user:
-        raise UserError(
-            f"batch {batch.id} has no record of its set and budget",
-            next_step=f"`hvxtune tune --set SET --batch {batch.id}` resumes it",
-        )
     from service.cli.signals import stop_on_signal
 
     with stop_on_signal() as stop:

@@ -17,7 +17,7 @@ from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, config, ok, sp
 from tuner.conformance.stores import new_job
 from tuner.measure.farm.roster import Enrolment
 from tuner.records.batch import BatchPlan
-from tuner.records.trial import JobState, PendingTrial, Submission
+from tuner.records.trial import JobState, PendingTrial
 
 LogIn = Callable[..., Browser]
 PAGES = (
@@ -63,7 +63,6 @@ def fill(store: SqlStore, jobs: int, trials: int, seed: int) -> str:
         roster.release(f"device-{number}", "more")
         stored(store, 1000 + number, m=8 * (seed + number + 1), seed=seed + number)
         store.claim(store.create_job(spec(), SPACE, TOOLCHAIN).id)
-        store.create_job(spec(), SPACE, TOOLCHAIN, Submission(batch=f"0{seed + number}"))
         store.create_batch(BatchPlan(name=""), [new_job(str(n)) for n in range(jobs)])
     job = store.create_job(spec(), SPACE, TOOLCHAIN)
     token = store.claim(job.id)

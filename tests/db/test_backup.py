@@ -5,15 +5,13 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from db import open_store
-from db.engine import find_url, make_engine, place_of
-from db.schema import upgrade
 from db.sql_store import SqlStore
 from tests.databases import put_database
 from tests.db.backup_conformance import BackupConformance, MakeStore, in_use
@@ -38,20 +36,6 @@ class TestSqliteBackup(BackupConformance):
                 put_database(folder)
                 monkeypatch.setenv(STATE_DIR_VARIABLE, str(folder))
                 return stack.enter_context(closing(open_store()))
-
-            yield make
-
-    @pytest.fixture
-    def at_schema(self, tmp_path: Path) -> Iterator[Callable[[str], SqlStore]]:
-        with ExitStack() as stack:
-
-            def make(revision: str) -> SqlStore:
-                url = find_url(f"sqlite:///{tmp_path / 'older.sqlite'}")
-                engine = make_engine(url, busy_timeout_s=1.0)
-                with engine.begin() as connection:
-                    upgrade(connection, revision)
-                made = SqlStore(engine, place_of(url), f"folder:{tmp_path / 'older'}")
-                return stack.enter_context(closing(made))
 
             yield make
 

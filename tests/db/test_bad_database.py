@@ -148,12 +148,12 @@ def test_a_row_that_is_not_what_was_stored_is_refused(
     one_line(refused.value, file, what, "damaged")
 
 
-def test_a_database_of_a_newer_hvxtune_is_refused_untouched(file: Path) -> None:
+def test_a_database_of_another_schema_is_refused_untouched(file: Path) -> None:
     change(file, "UPDATE alembic_version SET version_num = '0999'")
     before = file.read_bytes()
     with pytest.raises(StoreError) as refused:
         open_store()
-    one_line(refused.value, file, "newer hvxtune", "0999", "upgrade hvxtune")
+    one_line(refused.value, file, "another hvxtune", "0999", "use the hvxtune that made it")
     assert file.read_bytes() == before
 
 

@@ -174,7 +174,7 @@ def test_who_looks_elsewhere_takes_no_job_and_can_say_that_it_is_right(
             first.claim(first.create_job(spec(), SPACE, TOOLCHAIN).id)
 
 
-def test_an_older_database_is_marked_only_by_who_has_its_artifacts(tmp_path: Path) -> None:
+def test_a_database_without_a_mark_gets_one_only_from_who_has_its_artifacts(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shared' / 'hvxtune.sqlite'}"
     put_database(tmp_path / "shared")
     here, there = (f"folder:{tmp_path / name}" for name in ("here", "there"))
@@ -208,9 +208,6 @@ def test_uploads_travel_too(
         monkeypatch.setattr("db.files.inventory.SPARED_S", -3600.0)
         assert take_inventory(store).unreferred == ()
         [key] = [one.key for one in store.files.storage.files() if one.key[:7] == "uploads"]
-        store.files.storage.delete(key)  # as if it had been uploaded before uploads were shared
-        pipelines.bring(store, kept.kernel)
-        assert store.files.storage.read(key, kept.digest) == data
         store.files.storage._put(key, b"other bytes")
         uploads.path_of(kept.digest).unlink()
         with pytest.raises(StoreError, match="damaged"):

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from db import open_store, pipelines
-from db.engine import find_url, make_engine
-from db.schema import upgrade
+from db import pipelines
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
@@ -87,24 +85,6 @@ def test_a_private_upload_is_unknown_to_others_even_by_its_digest(store: SqlStor
     assert keep(store, b"secret", "mine", "bob") == kernel, "who has the bytes may use them"
     assert pipelines.named(store.seen_by("bob"), kernel, "bob").label == "mine"
     assert meant(store, kernel, "cy") == kernel
-
-
-def test_uploads_from_before_belong_to_who_made_them(tmp_path: Path) -> None:
-    engine = make_engine(find_url(f"sqlite:///{tmp_path / 'a.sqlite'}"), busy_timeout_s=1.0)
-    with engine.begin() as connection:
-        upgrade(connection, "0011")
-        for digest, user in (("a" * 64, "ann"), ("b" * 64, ""), ("c" * 64, "bob")):
-            connection.exec_driver_sql(
-                "INSERT INTO pipelines VALUES (?, 'blur', ?, 3, '{\"stages\": []}', 1.0)",
-                (digest, user),
-            )
-        upgrade(connection)
-    engine.dispose()
-    store = open_store(f"sqlite:///{tmp_path / 'a.sqlite'}")
-    assert meant(store, "pipeline:blur", "ann") == "pipeline:" + "a" * 12
-    assert meant(store, "pipeline:blur", "bob") == "pipeline:" + "c" * 12
-    assert meant(store, "pipeline:blur", "cy") == "pipeline:" + "b" * 12, "nobody's: shared"
-    store.close()
 
 
 @pytest.mark.slow

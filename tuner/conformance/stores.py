@@ -233,6 +233,13 @@ class StoreConformance:
             store.batch("zzz")
         assert network.id in refused.value.accepted
 
+    def test_a_batch_is_private_as_a_whole_if_one_of_its_jobs_is(self, store: TrialStore) -> None:
+        private = new_job("a")
+        shared = replace(private, submission=replace(private.submission, private=False))
+        batch = store.create_batch(BatchPlan(name="two"), [shared, private])
+        jobs = [store.job(member.job).submission for member in batch.members]
+        assert {one.private for one in (batch.submission, *jobs)} == {True}
+
     def test_a_job_is_not_a_batch_nor_a_batch_a_job(
         self, store: TrialStore, network: Batch
     ) -> None:
@@ -240,15 +247,6 @@ class StoreConformance:
             store.batch(network.members[0].job)
         with pytest.raises(UserError, match="is a batch of jobs, not a job"):
             store.job(network.id)
-
-    def test_jobs_that_share_the_id_of_no_record_are_a_batch(self, store: TrialStore) -> None:
-        old = Submission("ann", batch="5e7a")
-        jobs = [store.create_job(spec(), SPACE, TOOLCHAIN, old) for _ in "ab"]
-        found = store.batch("5e7a")
-        assert [one.job for one in found.members] == [job.id for job in jobs]
-        assert [one.occurrences for one in found.members] == [1, 1]
-        assert (found.kind, found.name, found.shares_budget) == ("set", "", False)
-        assert found.submission.user == "ann"
 
     def test_a_request_to_a_batch_is_one_to_all_its_jobs_that_have_not_ended(
         self, store: TrialStore, network: Batch

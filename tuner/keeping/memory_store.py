@@ -24,7 +24,7 @@ from tuner.keeping.store import (
     toolchain_of,
 )
 from tuner.measure.farm.roster import MemoryRoster
-from tuner.records.batch import Batch, BatchPlan, NewJob, made_batch, unrecorded
+from tuner.records.batch import Batch, BatchPlan, NewJob, made_batch
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import (
@@ -113,35 +113,22 @@ class MemoryStore(TrialStore):
 
     def job(self, job_id: str) -> Job:
         with self._lock:
-            return self._jobs[pick_job_id(job_id, reversed(self._jobs), self._by_batch())]
-
-    def _by_batch(self) -> dict[str, list[Job]]:
-        found: dict[str, list[Job]] = {}
-        for job in self._jobs.values():
-            if job.submission.batch is not None:
-                found.setdefault(job.submission.batch, []).append(job)
-        return found
+            return self._jobs[pick_job_id(job_id, reversed(self._jobs), self._batches)]
 
     def create_batch(self, plan: BatchPlan, jobs: Sequence[NewJob]) -> Batch:
         with self._lock:
             batch_id = f"b{len(self._batches) + 1}"
-            made = [
-                (
-                    self.create_job(
-                        one.spec, one.space, one.toolchain, replace(one.submission, batch=batch_id)
-                    ),
-                    one.layers,
-                )
-                for one in jobs
-            ]
-            self._batches[batch_id] = made_batch(batch_id, plan, made)
+            self._batches[batch_id] = made_batch(
+                batch_id,
+                plan,
+                jobs,
+                lambda one: self.create_job(one.spec, one.space, one.toolchain, one.submission),
+            )
             return self._batches[batch_id]
 
     def batch(self, batch_id: str) -> Batch:
         with self._lock:
-            known = self._by_batch()
-            found = pick_batch_id(batch_id, reversed(known), self._jobs)
-            return self._batches.get(found) or unrecorded(found, known[found])
+            return self._batches[pick_batch_id(batch_id, reversed(self._batches), self._jobs)]
 
     def jobs(self, limit: int = 50) -> list[Job]:
         with self._lock:

@@ -73,11 +73,7 @@ class TrialStore(ABC):
 
     @abstractmethod
     def batch(self, batch_id: str) -> Batch:
-        """The batch; ``UserError`` if it is unknown. A unique prefix of its id will do.
-
-        Jobs that share the id of a batch without a record are one, too
-        (:func:`tuner.records.batch.unrecorded`).
-        """
+        """The batch; ``UserError`` if it is unknown. A unique prefix of its id will do."""
 
     def request_of_all(self, batch_id: str, request: JobRequest) -> Batch:
         """Asks all jobs of a batch that have not ended, as :meth:`request` does, and returns the

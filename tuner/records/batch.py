@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
@@ -118,8 +118,8 @@ class BatchPlan:
 class Batch(BatchPlan):
     """A batch as stored.
 
-    ``submission`` says whose it is; it is private if one of its jobs is. ``created_at`` is in Unix
-    seconds. One without a record of its own (:func:`unrecorded`) has no name.
+    ``submission`` says whose it is. ``created_at`` is in Unix
+    seconds.
     """
 
     id: str
@@ -149,27 +149,21 @@ class Batch(BatchPlan):
 
 
 def made_batch(
-    batch_id: str, plan: BatchPlan, jobs: Sequence[tuple[Job, tuple[str, ...]]]
+    batch_id: str, plan: BatchPlan, jobs: Sequence[NewJob], make: Callable[[NewJob], Job]
 ) -> Batch:
-    """The batch of ``jobs``, each with the names of its layers, which have just been made."""
-    first = jobs[0][0].submission
-    private = any(job.submission.private for job, _ in jobs)
+    """The batch of ``jobs``, each of which ``make`` makes. All are private if one is."""
+    private = any(one.submission.private for one in jobs)
+    made = [
+        make(replace(one, submission=replace(one.submission, batch=batch_id, private=private)))
+        for one in jobs
+    ]
     return Batch(
         **{one.name: getattr(plan, one.name) for one in fields(BatchPlan)},
         id=batch_id,
-        members=tuple(BatchMember(job.id, names) for job, names in jobs),
-        created_at=jobs[0][0].created_at,
-        submission=replace(first, private=private, kernel_label=""),
+        members=tuple(BatchMember(job.id, one.layers) for job, one in zip(made, jobs, strict=True)),
+        created_at=made[0].created_at,
+        submission=replace(made[0].submission, kernel_label=""),
     )
-
-
-def unrecorded(batch_id: str, jobs: Sequence[Job]) -> Batch:
-    """The batch of ``jobs`` that have nothing in common but its id, as those of versions before
-    batches were recorded: each counts once."""
-    named = [
-        (job, (job.submission.kernel_label or job.spec.problem.workload.label,)) for job in jobs
-    ]
-    return made_batch(batch_id, BatchPlan(name=""), named)
 
 
 @dataclass(frozen=True)

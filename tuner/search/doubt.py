@@ -146,7 +146,7 @@ class Unknown:
         return {"known": False, **asdict(self), **dict.fromkeys(one.name for one in fields(Doubt))}
 
 
-NO_COUNTS = "the events of some trials are not stored, as older versions did not keep them"
+NO_COUNTS = "the events of some trials are not stored"
 OTHER_COSTS = "measured with another timing model than the one in use here"
 OTHER_TRIAL = "the schedule is not among the trials of its job that the timing model measured"
 NO_JOB = "the job of the schedule is not stored here"

@@ -220,7 +220,6 @@ def test_resume_runs_jobs_with_budgets_of_their_own_one_after_another(hvxtune, b
         (["job", "resume", "ENDED"], "it can no longer resume"),
         (["job", "resume", "RUNNING"], "is running: nothing of it waits to be resumed"),
         (["job", "pause", "PACED"], "runs in the command that began it"),
-        (["job", "resume", "OLD"], "batch OLD has no record of its set and budget"),
         (["show", "1"], "several jobs or batches"),
     ],
 )
@@ -228,14 +227,12 @@ def test_what_cannot_be_is_one_line_with_the_next_step(hvxtune, command, message
     with open_store() as store:
         running = stored(store, tuned=())
         store.claim(running.members[0].job)
-        old = store.create_job(spec(), SPACE, TOOLCHAIN, Submission(batch="5e7a")).submission.batch
         ids = {
             "BATCH": stored(store).id,
             "ENDED": stored(store).id,
             "JOB": running.members[1].job,
             "RUNNING": running.id,
             "PACED": store.create_batch(NETWORK, [new_job("a")]).id,
-            "OLD": old,
         }
         for name, value in ids.items():
             command = [word.replace(name, value) for word in command]
