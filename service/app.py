@@ -18,12 +18,10 @@ from service.auth.gate import Gate
 from service.auth.guard import Guard
 from service.health import Metrics, MetricsMiddleware, Readiness
 from service.request_ids import RequestIds
-from service.request_spans import RequestSpans
 from service.routers import include_all
 from service.schedules.answers import Answers, FastRoute
 from service.settings import Settings
 from service.sub_path import SubPath
-from tuner import tracing
 
 
 def create_app(
@@ -66,8 +64,6 @@ def create_app(
     app.add_middleware(MetricsMiddleware, metrics=app.state.metrics, root_path=settings.root_path)
     app.add_middleware(UnreadBodies)
     app.add_middleware(UnfinishedRequests)
-    if tracing.active():
-        app.add_middleware(RequestSpans)
     app.add_middleware(RequestIds)
     if settings.trusted_proxies:
         # Outermost: all within, and the server's log of requests, see the address it finds.

@@ -1,6 +1,6 @@
 """The logs of processes: lines for people, or JSON for what collects them, without tokens.
 
-Each line of JSON has the ids of the work it is about (:func:`tuner.tracing.ids`), and a line for
+Each line of JSON has the ids of the work it is about (:func:`tuner.log_ids.ids`), and a line for
 every trial is added. Of libraries python-json-logger would do; what is needed of it is shorter.
 """
 
@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from service.request_ids import current_request_id
 from service.token_text import RedactingFormatter, redact_all
-from tuner.tracing import ids, start
+from tuner.log_ids import ids
 
 LOG_FORMAT_VARIABLE = "HVXTUNE_LOG_FORMAT"
 NONE = "-"
@@ -56,9 +56,8 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(redact_all(line), default=str)
 
 
-def log_to_stderr(log_format: LogFormat, service: str) -> None:
-    """Sends this process's log to standard error, and its traces where the environment says, under
-    the name ``service``. Processes that it starts do the same."""
+def log_to_stderr(log_format: LogFormat) -> None:
+    """Sends this process's log to standard error. Processes that it starts do the same."""
     os.environ[LOG_FORMAT_VARIABLE] = log_format.value
     handler = logging.StreamHandler()
     if log_format is LogFormat.JSON:
@@ -71,4 +70,3 @@ def log_to_stderr(log_format: LogFormat, service: str) -> None:
         logging.getLogger(name).setLevel(logging.INFO)
     of_trials = logging.WARNING if log_format is LogFormat.TEXT else logging.NOTSET
     logging.getLogger("hvxtune.trial").setLevel(of_trials)
-    start(service)

@@ -8,10 +8,11 @@ conductor works under the id of the request that submitted the job.
 from __future__ import annotations
 
 import re
+import secrets
 from typing import TYPE_CHECKING
 
 from service.token_text import PREFIX
-from tuner.tracing import REQUEST, bind, ids, new_request_id
+from tuner.log_ids import REQUEST, bind, ids
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,7 +21,6 @@ HEADER = "X-Request-ID"
 
 _HEADER = HEADER.lower().encode()
 _ACCEPTED = re.compile(r"[A-Za-z0-9._:+/=@-]{1,100}")
-_TRACEPARENT = b"traceparent"
 
 
 def current_request_id() -> str:
@@ -47,7 +47,7 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _given(scope) or new_request_id(header_of(scope, _TRACEPARENT))
+        request_id = _given(scope) or secrets.token_hex(8)
         # Never reset: the task ends with the request, and a fault is answered outside of here.
         work_for(request_id)
         header = (_HEADER, request_id.encode())
@@ -61,7 +61,7 @@ class RequestIds:
         await self._app(scope, receive, naming)
 
 
-def header_of(scope: Scope, wanted: bytes) -> str:
+def _header_of(scope: Scope, wanted: bytes) -> str:
     """The first header called ``wanted`` (small letters); empty without one."""
     for name, value in scope["headers"]:
         if name == wanted:
@@ -73,5 +73,5 @@ def header_of(scope: Scope, wanted: bytes) -> str:
 def _given(scope: Scope) -> str | None:
     """The client's name for the request; ``None`` without one, or for an unacceptable one: too
     long, with blanks that would break log lines, or a token."""
-    text = header_of(scope, _HEADER)
+    text = _header_of(scope, _HEADER)
     return text if _ACCEPTED.fullmatch(text) and PREFIX not in text.lower() else None

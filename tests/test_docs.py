@@ -53,7 +53,7 @@ def test_the_options_of_a_job_are_those_of_its_definition() -> None:
     assert option_table.written() == option_table.option_table(), "run: make option-table"
 
 
-VARIABLE = re.compile(r"""["']((?:HVXTUNE|AWS|HEXAGON|HL|OTEL)_[A-Z0-9_]*[A-Z0-9])["']""")
+VARIABLE = re.compile(r"""["']((?:HVXTUNE|AWS|HEXAGON|HL)_[A-Z0-9_]*[A-Z0-9])["']""")
 
 
 def read_variables() -> set[str]:

@@ -67,7 +67,7 @@ def scheduler(
     from tuner.executor.cluster.processes import run_scheduler
     from tuner.shipped import with_places
 
-    log_to_stderr(log_format, "hvxtune-scheduler")
+    log_to_stderr(log_format)
     given = _certificates(tls_ca, tls_certificate, tls_key)
 
     def announce(address: str) -> None:
@@ -124,7 +124,7 @@ def worker(
     from tuner.jobs.tuning import default_workers
     from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 
-    log_to_stderr(log_format, "hvxtune-worker")
+    log_to_stderr(log_format)
     given = _certificates(tls_ca, tls_certificate, tls_key)
     if farm is not None:
         os.environ[FARM_FILE_VARIABLE] = farm

@@ -164,5 +164,5 @@ def conductor(
     from service.logs import log_to_stderr
 
     use_executor(executor)
-    log_to_stderr(log_format, "hvxtune-conductor")
+    log_to_stderr(log_format)
     conduct(slots=slots, workers=workers, until_eof=until_eof)

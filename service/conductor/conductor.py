@@ -18,9 +18,9 @@ from service.conductor.troubles import Troubles, in_words
 from service.request_ids import work_for
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.jobs import tuning
+from tuner.log_ids import bind
 from tuner.records.trial import JobState
 from tuner.search.stopping import StopRequest
-from tuner.tracing import bind
 
 QUANTUM_S = 60.0
 """How long a job runs before it gives way to one whose turn it is. To resume it costs about half a

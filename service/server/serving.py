@@ -60,7 +60,7 @@ def serve(
     which loses no committed trial. Raises ``UserError`` for an address that cannot be
     bound and for unusable TLS files, ``StoreError`` for the database, all before it listens.
     """
-    log_to_stderr(log_format, "hvxtune-service")
+    log_to_stderr(log_format)
     _require_tls(settings)
     with _listening(settings) as listener:
         settings = replace(settings, port=listener.getsockname()[1])

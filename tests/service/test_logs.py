@@ -10,10 +10,10 @@ import pytest
 
 from service.logs import JsonFormatter, LogFormat, log_to_stderr
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tuner import tracing
 from tuner.conformance.records import config, problem
 from tuner.executor.evaluation import Evaluator
 from tuner.executor.executor import ThreadExecutor
+from tuner.log_ids import bound
 from tuner.records.candidate import Candidate
 
 SECRET = "hvx_k3zq7a2m_" + "a" * 52
@@ -28,7 +28,7 @@ def line(message: str, *arguments: object, **more: object) -> dict[str, object]:
 
 
 def test_a_line_of_json_has_the_ids_of_its_work() -> None:
-    with tracing.span("trial", job="ab12", trial=3):
+    with bound(job="ab12", trial=3):
         found = line("took %d s", 4)
     assert {found[name] for name in ("message", "level", "logger", "job", "trial")} == {
         *("took 4 s", "INFO", "hvxtune.x", "ab12", "3")
@@ -53,10 +53,10 @@ def logged(capfd: pytest.CaptureFixture[str]) -> object:
     root, level = list(logging.getLogger().handlers), logging.getLogger("hvxtune").level
 
     def run(log_format: LogFormat) -> list[str]:
-        log_to_stderr(log_format, "test")
+        log_to_stderr(log_format)
         capfd.readouterr()
         evaluator = Evaluator(StandInGenerator(), StandInMeasurer())
-        with tracing.span("job", job="ab12"), ThreadExecutor(evaluator, 1) as executor:
+        with bound(job="ab12"), ThreadExecutor(evaluator, 1) as executor:
             candidate = Candidate(problem(), config(1), "halide")
             executor.submit(candidate, number=7, origin="tpe", budget_cycles=None).result()
         return capfd.readouterr().err.splitlines()

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, DeviceError, UserError
 from tuner.executor.baselines import Baseline
+from tuner.log_ids import bind, bound
 from tuner.measure.measurer import DEVICE_ATTEMPTS, Measurer, Timed
 from tuner.records.candidate import Artifact, Candidate, Measurement, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Timings, Trial
 from tuner.space import Config
-from tuner.tracing import bind, span
 
 _log = logging.getLogger("hvxtune.trial")
 
@@ -80,13 +80,11 @@ class Evaluator:
         ``budget_cycles`` is the early-termination budget of the timed run. Without one, or with a
         larger one, the candidate is measured even if an identical object was cut off before.
         """
-        with span("trial", trial=number) as traced:
+        with bound(trial=number):
             evaluation = self._evaluate(candidate, number, origin, budget_cycles)
             trial = evaluation.trial
             if trial.measurement is not None:
                 bind(device=trial.measurement.device)
-            if traced is not None:
-                traced.set_attributes({f"hvxtune.{k}": v for k, v in _told(trial).items()})
             _log.info("%s", ", ".join(f"{k} {v}" for k, v in _told(trial).items()))
             return evaluation
 
@@ -99,8 +97,7 @@ class Evaluator:
         link_s = run_s = 0.0
         owns = False
         try:
-            with span("compile"):
-                artifact = self._compiled(candidate)
+            artifact = self._compiled(candidate)
             compile_s = time.perf_counter() - clock
         except CandidateError as error:
             compile_s = time.perf_counter() - clock
@@ -181,8 +178,7 @@ class Evaluator:
         link_s = run_s = 0.0
         clock = time.perf_counter()
         try:
-            with span("measure"):
-                timed = self.measure(candidate, artifact, budget_cycles)
+            timed = self.measure(candidate, artifact, budget_cycles)
             measured = _Measured(number, Outcome.OK, timed.measurement)
             link_s, run_s = timed.link_s, timed.run_s
         except CandidateError as error:

@@ -15,7 +15,6 @@ from importlib.metadata import version
 from itertools import product
 from typing import TYPE_CHECKING, Any, Unpack
 
-from tuner import tracing
 from tuner.codegen import (
     CodeGenerator,
     find_generator,
@@ -30,6 +29,7 @@ from tuner.jobs.job_result import TuneResult, result
 from tuner.jobs.keywords import JobKeywords, explained
 from tuner.keeping.store import TrialStore
 from tuner.kernels import Kernel, find_kernel
+from tuner.log_ids import bound
 from tuner.measure import FARM, DeviceAccess, measurer_names, open_measurer
 from tuner.measure.farm.roster import Roster
 from tuner.measure.measurer import AbandonableMeasurer, Measurer
@@ -338,7 +338,7 @@ def run(
             baseline=baseline_of(spec.baseline, spec.generator, kernel, spec.problem, space),
             abandon=abandon,
         )
-        with tracing.span("job", job=job.id):
+        with bound(job=job.id):
             loop.run()
     return result(job.id, store)
 

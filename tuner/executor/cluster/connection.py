@@ -16,9 +16,9 @@ from tuner.errors import DeviceError, OutOfTimeError, ToolchainError, UserError
 from tuner.executor.cluster.encryption import certificates
 from tuner.executor.cluster.offers import MeasurerOffer, Offer
 from tuner.executor.cluster.tasks import Answer, followed
+from tuner.log_ids import ids
 from tuner.machine.fitness import Abilities, Capacity, Examined, Lack
 from tuner.measure.measurer import DEVICE_ATTEMPTS
-from tuner.tracing import carried
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -189,7 +189,7 @@ class Cluster:
         key = f"{call.__name__}-{self._session}-{next(self._numbers)}"
         return self.client.submit(
             followed,
-            carried(),
+            dict(ids()),
             call,
             *arguments,
             key=key,

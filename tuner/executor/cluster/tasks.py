@@ -27,11 +27,11 @@ from tuner.errors import (
 )
 from tuner.executor.cluster.devices import ROSTER
 from tuner.kernels import PIPELINE_PREFIX, find_kernel
+from tuner.log_ids import bind, bound
 from tuner.measure import DeviceAccess, open_measurer
 from tuner.measure.measurer import Measurer, Timed
 from tuner.records.candidate import Artifact, CacheState, Candidate, Problem
 from tuner.records.outcome import Outcome
-from tuner.tracing import bind, continued
 
 if TYPE_CHECKING:
     from tuner.codegen import CodeGenerator
@@ -150,8 +150,8 @@ OPENED = _Opened()
 def followed(
     brought: Mapping[str, str], call: Callable[..., Answer[T]], *arguments: Any
 ) -> Answer[T]:
-    """``call`` with the ids of who asked for it, in its log and traces."""
-    with continued(f"worker {call.__name__}", brought):
+    """``call`` with the ids of who asked for it, in its log."""
+    with bound(**brought):
         began = time.perf_counter()
         answer = call(*arguments)
         bind(worker=answer.where)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tuner.errors import DeviceError, HvxtuneError, InternalError, StoreError, ToolchainError
+from tuner.log_ids import bind
 from tuner.measure.device import Bundle, Device, Limits
 from tuner.measure.farm import health
 from tuner.measure.farm.health import MakeGold
@@ -23,7 +24,6 @@ from tuner.measure.farm.roster import (
     Tally,
 )
 from tuner.measure.farm.work import Availability, Blame, Result, ResultReview, WorkItem, WorkQueue
-from tuner.tracing import bind
 
 TICK_S = 0.25
 """How often a device that has nothing to do is looked at."""
