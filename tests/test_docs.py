@@ -53,7 +53,7 @@ def test_the_options_of_a_job_are_those_of_its_definition() -> None:
     assert option_table.written() == option_table.option_table(), "run: make option-table"
 
 
-VARIABLE = re.compile(r"""["']((?:HVXTUNE|AWS|HEXAGON|HL)_[A-Z0-9_]*[A-Z0-9])["']""")
+VARIABLE = re.compile(r"""["']((?:HVXTUNE|HEXAGON|HL)_[A-Z0-9_]*[A-Z0-9])["']""")
 
 
 def read_variables() -> set[str]:
@@ -76,7 +76,7 @@ def test_one_page_lists_every_environment_variable() -> None:
         for name in re.findall(r"`([^`]*)`", row)
     }
     assert len(listed) > 20
-    elsewhere = {"AWS_REGION", "SSL_CERT_FILE"}  # read by the libraries alone
+    elsewhere = {"SSL_CERT_FILE"}  # read by the libraries alone
     assert listed - elsewhere == read_variables()
     builds = "\n".join(path.read_text() for path in (ROOT / "cmake").glob("*.*"))
     of_builds = set(re.findall(r"`(HVXTUNE_[A-Z_]+)`", for_builds.partition("## For tests")[0]))

@@ -1,7 +1,6 @@
 """Where the artifacts of a store lie: ``HVXTUNE_ARTIFACTS``, a kind, a colon and a place.
 
-``folder:PATH`` (the default is the folder ``artifacts`` of the state directory), ``database:`` or
-``s3://BUCKET/PREFIX``. An installed package adds a kind by an entry point of the group
+``folder:PATH`` (the default is the folder ``artifacts`` of the state directory) or ``database:``. An installed package adds a kind by an entry point of the group
 ``hvxtune.artifacts``::
 
     [project.entry-points."hvxtune.artifacts"]
@@ -18,7 +17,7 @@ from tuner.keeping.artifact_storage import ArtifactStorage
 from tuner.registry import Registry
 
 ARTIFACTS_VARIABLE: Final = "HVXTUNE_ARTIFACTS"
-_FORMS = "folder:PATH, database: or s3://BUCKET/PREFIX"
+_FORMS = "folder:PATH or database:"
 
 _REGISTRY: Registry[ArtifactStorage] = Registry(
     "kind of artifact storage",
@@ -26,7 +25,6 @@ _REGISTRY: Registry[ArtifactStorage] = Registry(
     {
         "folder": "db.files.folder:LocalFolder",
         "database": "db.files.rows:DatabaseRows",
-        "s3": "db.files.bucket:S3Bucket",
     },
     ArtifactStorage,
     choose_with=f"set {ARTIFACTS_VARIABLE} to {_FORMS}, or leave it out for a folder here",

@@ -84,7 +84,7 @@ def serve(
         typer.Option(
             "--artifacts",
             metavar="STORAGE",
-            help="Where objects lie: folder:PATH, database: or s3://BUCKET/PREFIX "
+            help="Where objects lie: folder:PATH or database: "
             "(the folder artifacts of the state directory).",
             envvar="HVXTUNE_ARTIFACTS",
             show_envvar=False,

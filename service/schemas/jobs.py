@@ -414,7 +414,7 @@ class ConductorForm(BaseModel):
     slots: int | None = Field(description="Jobs at once; null: a command that runs its own job.")
     version: str | None = Field(examples=["0.2.0"])
     artifacts: str | None = Field(
-        examples=["s3://lab/hvxtune"], description="Where it keeps objects, without credentials."
+        examples=["folder:/srv/hvxtune"], description="Where it keeps objects, without credentials."
     )
     clock_offset_s: float | None = Field(
         examples=[0.003], description="How far its clock is ahead of the database's."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from itertools import permutations
 from pathlib import Path
@@ -19,7 +19,6 @@ from db.models import ArtifactRow
 from db.sql_store import SqlStore
 from tests.databases import put_database
 from tests.db.backup_conformance import contents, fill
-from tests.db.files.stand_in_bucket import NewBucket, bucket_server
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, spec
 from tuner.errors import StoreError
 from tuner.identity import digest_of
@@ -27,30 +26,15 @@ from tuner.paths import STATE_DIR_VARIABLE
 from tuner.records.trial import Submission
 from tuner.uploaded import files as uploads
 
-KINDS = ("folder", "database", "s3")
-
-
-@pytest.fixture(scope="module")
-def new_bucket() -> Iterator[NewBucket]:
-    with bucket_server() as make:
-        yield make
+KINDS = ("folder", "database")
 
 
 @pytest.fixture
-def place(
-    new_bucket: NewBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str, str], str]:
+def place(tmp_path: Path) -> Callable[[str, str], str]:
     """The setting of a new storage of a kind, for the store called so."""
-    for variable, value in new_bucket.environment.items():
-        monkeypatch.setenv(variable, value)
 
     def make(kind: str, name: str) -> str:
-        places = {
-            "folder": f"folder:{tmp_path / name / 'objects'}",
-            "database": "database:",
-            "s3": f"s3://{new_bucket()}/{name}",
-        }
-        return places[kind]
+        return {"folder": f"folder:{tmp_path / name / 'objects'}", "database": "database:"}[kind]
 
     return make
 
@@ -196,7 +180,7 @@ def test_uploads_travel_too(
 ) -> None:
     data = b"a serialized pipeline"
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "one"))
-    with closing(opened(tmp_path, "one", place("s3", "one"))) as store:
+    with closing(opened(tmp_path, "one", place("database", "one"))) as store:
         kept, _ = pipelines.keep(store, data, "blur", "ann", {}, owner="vision", private=True)
         monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "two"))
         assert not uploads.path_of(kept.digest).exists()

@@ -1,5 +1,4 @@
-"""Where the bytes of artifacts lie, for all who share a database: a folder, the database itself, a
-bucket.
+"""Where the bytes of artifacts lie, for all who share a database: a folder or the database itself.
 
 One file and one line in ``_REGISTRY`` of :mod:`db.files.storages` add a kind; a package adds one by
 an entry point of the group ``hvxtune.artifacts``. :mod:`tuner.conformance.artifact_storages` is the
@@ -20,7 +19,7 @@ from tuner.identity import digest_of_bytes
 
 MOST_BYTES: Final = 256 << 20
 """Of one file. The largest artifact of the kernels here, listings included, has a few MB; a
-database's row and a bucket's single request hold far more than this."""
+database's row holds far more than this."""
 
 _KEY = re.compile(r"[0-9a-z][0-9a-z._-]*(/[0-9a-z][0-9a-z._-]*){0,4}")
 _LONGEST_KEY = 200
@@ -70,7 +69,7 @@ class ArtifactStorage(ABC):
 
     @abstractmethod
     def path_of(self, key: str) -> str:
-        """The file ``key`` for people, such as ``s3://bucket/prefix/key``."""
+        """The file ``key`` for people, such as ``/var/lib/hvxtune/artifacts/key``."""
 
     @abstractmethod
     def size(self, key: str) -> int | None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from db import open_store
-from db.files.bucket import S3Bucket
 from db.files.folder import LocalFolder
 from db.files.rows import DatabaseRows
 from db.files.storages import ARTIFACTS_VARIABLE, open_storage, storage_kinds
-from tests.db.files.stand_in_bucket import NewBucket, bucket_server
 from tests.db.postgres_server import NEEDS_POSTGRES, databases
-from tuner.conformance.artifact_storages import ArtifactStorageConformance, assert_one_line
-from tuner.errors import StoreError, ToolchainError, UserError
+from tuner.conformance.artifact_storages import ArtifactStorageConformance
+from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 from tuner.keeping.artifact_storage import ArtifactStorage
 
@@ -70,104 +66,17 @@ class TestRowsOfPostgres(_InADatabase):
             yield store.files.storage
 
 
-@pytest.fixture(scope="module")
-def new_bucket() -> Iterator[NewBucket]:
-    with bucket_server() as make:
-        yield make
-
-
-@pytest.fixture
-def bucket(new_bucket: NewBucket, monkeypatch: pytest.MonkeyPatch) -> str:
-    name = new_bucket()
-    for variable, value in new_bucket.environment.items():
-        monkeypatch.setenv(variable, value)
-    return name
-
-
-class TestBucketOfTheStandIn(ArtifactStorageConformance):
-    """On moto's server, which stands in for a real one: none is packaged for Debian or Python."""
-
-    @pytest.fixture
-    def storage(self, bucket: str) -> ArtifactStorage:
-        return open_storage(f"s3://{bucket}/some/prefix", None)
-
-    def again(self, storage: ArtifactStorage) -> ArtifactStorage:
-        return open_storage(storage.place, None)
-
-    def put_behind(self, storage: ArtifactStorage, key: str, data: bytes) -> None:
-        assert isinstance(storage, S3Bucket)
-        storage._put(key, data)
-
-    def test_prefixes_of_one_bucket_are_apart(self, bucket: str) -> None:
-        one, other = (open_storage(f"s3://{bucket}{prefix}", None) for prefix in ("/a", "/b/"))
-        one.write("x", b"1")
-        assert other.size("x") is None
-        other.write("x", b"22")
-        assert [file.bytes for file in one.files()] == [1]
-        assert [file.bytes for file in open_storage(f"s3://{bucket}", None).files()] == [1, 2]
-
-    def test_a_bucket_that_does_not_exist_is_not_a_lost_file(self, bucket: str) -> None:
-        absent = open_storage(f"s3://{bucket}-none/prefix", None)
-        uses: list[Callable[[], Any]] = [
-            lambda: absent.read("x", DIGEST),
-            lambda: absent.write("x", b""),
-            lambda: list(absent.files()),
-            absent.prove_writable,
-            absent.require_present,
-        ]
-        for use in uses:
-            with pytest.raises(StoreError, match="NoSuchBucket") as refused:
-                use()
-            assert type(refused.value) is StoreError
-            assert_one_line(refused.value, absent.place)
-
-    def test_an_unreachable_server_is_named_without_credentials(
-        self, bucket: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-        away = open_storage(f"s3://{bucket}", None)
-        with pytest.raises(StoreError, match="cannot be used") as refused:
-            away.write("x", b"")
-        shown = str(refused.value) + caplog.text + repr(away)
-        for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            assert os.environ[variable] not in shown
-
-
-@pytest.mark.parametrize(
-    "setting", ["s3:bucket", "s3://", "s3:///x", "s3://a/../b", "s3://b/x?y=1"]
-)
-def test_what_names_no_bucket_is_refused(setting: str) -> None:
-    with pytest.raises(UserError, match="names no bucket") as refused:
-        open_storage(setting, None)
-    assert "s3://BUCKET" in refused.value.accepted
-
-
-def test_a_secret_in_the_address_is_refused_and_not_shown() -> None:
-    with pytest.raises(UserError) as refused:
-        open_storage("s3://key:secret@bucket/prefix", None)
-    assert "secret@" not in str(refused.value)
-
-
-def test_the_package_for_buckets_is_named_where_it_is_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "obstore.store", None)
-    with pytest.raises(ToolchainError, match="obstore") as refused:
-        open_storage("s3://bucket", None)
-    assert "hvxtune[s3]" in refused.value.next_step
-
-
 def test_the_setting_chooses_and_unknown_kinds_are_refused(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert storage_kinds()[:3] == ["folder", "database", "s3"]
+    assert storage_kinds()[:2] == ["folder", "database"]
     assert open_storage(None, None).place == f"folder:{state / 'artifacts'}"
     monkeypatch.setenv(ARTIFACTS_VARIABLE, f"folder:{tmp_path}")
     assert open_storage(None, None).place == f"folder:{tmp_path}"
     assert open_storage("folder:", None).place == f"folder:{state / 'artifacts'}"
     with pytest.raises(UserError, match="unknown kind of artifact storage 'ftp'") as refused:
         open_storage("ftp://x", None)
-    assert "s3" in refused.value.accepted
+    assert "database" in refused.value.accepted
     with pytest.raises(UserError, match="has no kind") as refused:
         open_storage("/some/folder", None)
     assert "folder:/some/folder" in refused.value.next_step
