@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -31,7 +31,6 @@ from service.auth.audit import record
 from service.auth.caller import Scope
 from service.doubts import as_chosen, doubt_of_ended, key_trials_of
 from service.job_requests import may_steer, require_may_steer
-from service.parquet import parquet_offered
 from service.problem_details import HttpError, not_found
 from service.routers.job_trials import all_trials
 from service.sub_path import published
@@ -117,15 +116,14 @@ def trials(
     return render(request, "job_trials.html", view=view, replaces=False, **shown)
 
 
-@router.get("/jobs/{job_id}/trials.{form}")
+@router.get("/jobs/{job_id}/trials.csv")
 def download(
     job_id: str,
-    form: Literal["csv", "jsonl", "parquet"],
     asked: Annotated[TrialsAsked, Query()],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
     """All trials with the outcome that the table shows, as REST gives them."""
-    return all_trials(store, find_view(store, job_id).job, form, asked.outcome_or_all())
+    return all_trials(store, find_view(store, job_id).job, asked.outcome_or_all())
 
 
 @router.post("/jobs/{job_id}/{action}")
@@ -230,7 +228,6 @@ def _trials(
         "trials_query": urlencode(asked.model_dump(include=set(TrialsAsked.model_fields))),
         "trials_total": total,
         "page": PAGE,
-        "parquet": parquet_offered(),
     }
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from dashboards.job_view import JobView
 from dashboards.network_view import NetworkView
@@ -27,7 +27,6 @@ from service.auth.audit import record
 from service.auth.caller import Scope
 from service.job_requests import request_of_all, require_may_steer
 from service.json_forms import overview_json
-from service.parquet import MEDIA_TYPE, parquet_file, parquet_offered
 from service.problem_details import HttpError
 from service.sub_path import published
 from service.suggested_files import attachment
@@ -47,7 +46,7 @@ COLUMNS = (
     *("baseline_cycles", "share_of_peak", "created_at", "spent_s", "user", "batch"),
     *("label", "tags", "comment"),
 )
-"""Of the list as CSV or Parquet: names of :func:`service.json_forms.overview_json`."""
+"""Of the list as CSV: names of :func:`service.json_forms.overview_json`."""
 NETWORK = "network:"
 """Before the id of a network or set, where a job's could be ticked."""
 STATES = (*(state.value for state in JobState), "paused")
@@ -130,7 +129,6 @@ def jobs(
         query=urlencode(query),
         filters=filters,
         older=older,
-        parquet=parquet_offered(),
     )
 
 
@@ -187,27 +185,20 @@ def cancel(
     return RedirectResponse(published(request, f"/jobs?{query}" if query else "/jobs"), 303)
 
 
-@router.get("/jobs.{form}")
+@router.get("/jobs.csv")
 def download(
-    form: Literal["csv", "json", "parquet"],
     asked: Annotated[JobsQuery, Query()],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
     """The newest jobs that pass the filters, at most :data:`MOST_DOWNLOADED`, each by itself."""
     found = jobs_page(store, asked.filters(), None, MOST_DOWNLOADED)
     rows = [overview_json(one) for one in found]
-    headers = attachment(f"jobs.{form}")
-    if form == "json":
-        return JSONResponse({"jobs": rows}, headers=headers)
     cells = [{**row, "params": shape(row["params"]), "tags": " ".join(row["tags"])} for row in rows]
-    if form == "parquet":
-        columns = {name: [one.get(name) for one in cells] for name in COLUMNS}
-        return Response(parquet_file(columns), media_type=MEDIA_TYPE, headers=headers)
     text = io.StringIO()
     lines = csv.writer(text)
     lines.writerow(COLUMNS)
     lines.writerows([one.get(name) for name in COLUMNS] for one in cells)
-    return Response(text.getvalue(), media_type="text/csv", headers=headers)
+    return Response(text.getvalue(), media_type="text/csv", headers=attachment("jobs.csv"))
 
 
 def _place(store: SqlStore, job_id: str) -> tuple[float, str] | None:

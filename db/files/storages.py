@@ -1,7 +1,7 @@
 """Where the artifacts of a store lie: ``HVXTUNE_ARTIFACTS``, a kind, a colon and a place.
 
-``folder:PATH`` (the default is the folder ``artifacts`` of the state directory) or ``database:``. An installed package adds a kind by an entry point of the group
-``hvxtune.artifacts``::
+``folder:PATH`` (the default is the folder ``artifacts`` of the state directory) or ``database:``.
+An installed package adds a kind by an entry point of the group ``hvxtune.artifacts``::
 
     [project.entry-points."hvxtune.artifacts"]
     azure = "my_package.azure:AzureContainer"

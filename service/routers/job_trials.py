@@ -1,10 +1,9 @@
-"""The trials of a job: pages, and all of them as CSV, JSON Lines or Parquet."""
+"""The trials of a job: pages, and all of them as CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -13,7 +12,6 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from db.jobs import trials as trial_queries
 from db.sql_store import SqlStore
-from service import parquet
 from service.app_state import store_of
 from service.auth import Scope, require
 from service.json_forms import full_trial_json, peak_of
@@ -27,12 +25,7 @@ from tuner.records.trial import Job
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
-MEDIA_TYPES = {
-    "csv": "text/csv",
-    "jsonl": "application/x-ndjson",
-    "parquet": parquet.MEDIA_TYPE,
-    "json": "application/json",
-}
+CSV = "text/csv"
 _COLUMNS = (
     "trial",
     "origin",
@@ -64,13 +57,11 @@ _TIMINGS = ("compile_s", "link_s", "run_s", "overhead_s")
     responses={
         200: {
             "content": {
-                "text/csv": {"schema": {"type": "string"}},
-                "application/x-ndjson": {"schema": {"type": "string"}},
-                parquet.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}},
+                CSV: {"schema": {"type": "string"}},
             },
             "description": "A page of trials by number, or all of them as a file.",
         },
-        **problems(404, 501),
+        **problems(404),
     },
     dependencies=[Depends(require(Scope.READ))],
 )
@@ -80,13 +71,11 @@ def trials(
     query: Annotated[TrialsQuery, Query()],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
-    """A page of them, by number. With `format=csv` or `format=jsonl`, or by `Accept`, all at
-    once: a line each, streamed, so that a job of any length can be fetched. `format=parquet` gives
-    the columns of the CSV as a Parquet file, where the service has pyarrow."""
+    """A page of them, by number. With `format=csv`, or by `Accept`, all at once: a line each,
+    streamed, so that a job of any length can be fetched."""
     found = find_job(store, job)
-    form = query.format or _accepted(request.headers.get("Accept", ""))
-    if form != "json":
-        return all_trials(store, found, form, query.outcome)
+    if (query.format or _accepted(request.headers.get("Accept", ""))) == "csv":
+        return all_trials(store, found, query.outcome)
     after = -1
     if query.cursor is not None:
         (number,) = paging.decode(query.cursor, int)
@@ -100,48 +89,31 @@ def trials(
     )
 
 
-def all_trials(store: SqlStore, job: Job, form: str, outcome: Outcome | None) -> Response:
-    """The trials as a file to keep; ``form`` is ``csv`` or ``jsonl``, which are streamed, or
-    ``parquet``."""
-    headers, media_type = attachment(f"{job.id}-trials.{form}"), MEDIA_TYPES[form]
-    if form == "parquet":
-        names, *rows = _rows(store, job, outcome)
-        columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
-        return Response(parquet.parquet_file(columns), headers=headers, media_type=media_type)
-    lines = _csv_lines if form == "csv" else _json_lines
-    return StreamingResponse(lines(store, job, outcome), headers=headers, media_type=media_type)
+def all_trials(store: SqlStore, job: Job, outcome: Outcome | None) -> Response:
+    """The trials as a CSV file to keep, streamed."""
+    return StreamingResponse(
+        map(_csv_line, _rows(store, job, outcome)),
+        headers=attachment(f"{job.id}-trials.csv"),
+        media_type=CSV,
+    )
 
 
 def _accepted(header: str) -> str:
     """The first form that an ``Accept`` header names; JSON if it names none."""
     for part in header.split(","):
         wanted = part.partition(";")[0].strip().lower()
-        for form, media_type in MEDIA_TYPES.items():
-            if wanted == media_type:
-                return form
+        if wanted in (CSV, "application/json"):
+            return wanted.rpartition("/")[2]
     return "json"
-
-
-def _each(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[dict[str, Any]]:
-    peak = peak_of(job)
-    for trial in trial_queries.each_trial(store, job.id, outcome):
-        yield full_trial_json(trial, peak)
-
-
-def _json_lines(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[str]:
-    for form in _each(store, job, outcome):
-        yield json.dumps(form, separators=(",", ":")) + "\n"
-
-
-def _csv_lines(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[str]:
-    return map(_csv_line, _rows(store, job, outcome))
 
 
 def _rows(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[list[Any]]:
     """The names of the columns, then the values of each trial."""
     knobs = [knob.name for knob in store.space(job.id).knobs]
     yield [*_COLUMNS, *_TIMINGS, *(f"config.{knob}" for knob in knobs), "error"]
-    for form in _each(store, job, outcome):
+    peak = peak_of(job)
+    for trial in trial_queries.each_trial(store, job.id, outcome):
+        form = full_trial_json(trial, peak)
         config = form["config"]
         yield [
             *(form[name] for name in _COLUMNS),

@@ -476,8 +476,8 @@ class TrialsQuery(PageQuery):
     """Which trials, and in which form."""
 
     outcome: Outcome | None = Field(None, description="Only those that ended so.")
-    format: Literal["json", "csv", "jsonl", "parquet"] | None = Field(
-        None, description="`csv`, `jsonl` and `parquet` give all of them at once, as does `Accept`."
+    format: Literal["json", "csv"] | None = Field(
+        None, description="`csv` gives all of them at once, as does `Accept`."
     )
 
 

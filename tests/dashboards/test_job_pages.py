@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import html
-import io
 import json
 import re
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 import pytest
-from pyarrow.parquet import read_table
 
 from db import pipelines
 from db.access.audit import newest_entries
@@ -562,23 +560,16 @@ def test_lists_and_trials_can_be_downloaded(logged_in: LogIn, store: SqlStore) -
     assert [(row["job"], row["params"], row["best_cycles"]) for row in rows] == [
         (job, "m=256 n=64 k=32", "1000")
     ]
-    assert {one["user"] for one in browser.get("/ui/jobs.json").json()["jobs"]} == {"ada", "bob"}
     place = f"/ui/jobs/{job}/trials"
     assert f'href="{place}.csv?outcome=' in browser.get(f"/ui/jobs/{job}").text
     answer = browser.get(f"{place}.csv?outcome=ok")
     assert answer.headers["content-disposition"].endswith(f'"{job}-trials.csv"')
-    table = read_table(io.BytesIO(browser.get(f"{place}.parquet?outcome=ok").content))
-    assert table["cycles"].to_pylist()[:2] == [3000, 2000]
-    listed = read_table(io.BytesIO(browser.get("/ui/jobs.parquet?state=done").content))
-    assert (listed["job"].to_pylist(), listed["best_cycles"].to_pylist()) == ([job], [1000])
     trials = list(csv.DictReader(answer.text.splitlines()))
     assert [(row["trial"], row["cycles"]) for row in trials] == [
         ("0", "3000"),
         ("1", "2000"),
         ("2", "1000"),
     ]
-    lines = browser.get(f"{place}.jsonl").text.splitlines()
-    assert [json.loads(line)["trial"] for line in lines] == [0, 1, 2, 3]
     assert browser.get(f"{place}.xml").status_code in (404, 422)
 
 

@@ -147,7 +147,6 @@ def path_for(path: str, secret: Secret) -> str:
         "kind": "object",
         "action": "cancel",
         "verb": "drain",
-        "form": "csv",
     }
     if "/kernels/" in path:
         owned["name"] = secret.kernel
