@@ -62,12 +62,6 @@ class TuneResult:
 
         return frame_of(self.trials, library)
 
-    def _repr_html_(self) -> str:
-        """The table that notebooks show."""
-        from tuner.jobs.notebook import result_html
-
-        return result_html(self)
-
 
 def result(job_id: str, store: TrialStore) -> TuneResult:
     """The result of a stored job so far."""

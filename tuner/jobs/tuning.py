@@ -387,24 +387,16 @@ def tune(
     """Searches for the fastest schedule of ``kernel`` with ``params``; the rest by default.
 
     Without a ``store`` nothing outlives the process; ``db.open_store()`` gives the store that the
-    command line uses. ``on_progress`` is called after every trial; a notebook shows the progress
-    without one. ``stop`` asks for an orderly end. Raises ``UserError`` for what cannot work, before
-    anything is run.
+    command line uses. ``on_progress`` is called after every trial. ``stop`` asks for an
+    orderly end. Raises ``UserError`` for what cannot work, before anything is run.
 
-    The result has the trials (``best``, ``textbook``, ``trials``, ``to_frame()``) and, as a table,
-    is what a notebook shows.
+    The result has the trials: ``best``, ``textbook``, ``trials``, ``to_frame()``.
     """
     from tuner.keeping.memory_store import MemoryStore
 
     store = store or MemoryStore()
     job = submit(kernel, params, store=store, **options)
-    return run(job.id, store, on_progress=on_progress or _shown_in_notebooks(job), stop=stop)
-
-
-def _shown_in_notebooks(job: Job) -> Callable[[Progress], None] | None:
-    from tuner.jobs import notebook
-
-    return notebook.progress_display(job) if notebook.is_notebook() else None
+    return run(job.id, store, on_progress=on_progress, stop=stop)
 
 
 def keep_pipeline(pipeline: hl.Func | hl.Pipeline | bytes) -> str:

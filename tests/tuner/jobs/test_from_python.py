@@ -1,4 +1,4 @@
-"""Tuning from Python: what ``help`` shows, data frames, and notebooks."""
+"""Tuning from Python: what ``help`` shows, and data frames."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from IPython.utils.capture import capture_output
 
 import tuner
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInMeasurer, standing_in_for
 from tuner.errors import CandidateError, ToolchainError, UserError
 from tuner.executor import executor
-from tuner.jobs import frames, notebook
-from tuner.keeping.memory_store import MemoryStore
+from tuner.jobs import frames
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.records.outcome import Outcome
-from tuner.records.trial import Submission
 
 OPTIONS: dict[str, Any] = {"trials": 6, "workers": 1, "generator": "halide"}
 
@@ -91,61 +87,6 @@ def test_without_a_library_the_command_is_named(stand_ins: None, monkeypatch: An
         found.to_frame("polars")
     with pytest.raises(UserError, match="pandas or polars"):
         found.to_frame("numpy")  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def cell(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """IPython as Jupyter's kernel has it: what is displayed is captured."""
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    shell = InteractiveShell.instance()
-    shell.kernel = object()
-    with capture_output() as captured:
-        yield captured
-    InteractiveShell.clear_instance()
-
-
-def test_a_notebook_sees_progress_in_place(stand_ins: None, cell: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(notebook, "_EVERY_S", 0.0)
-    tuner.tune("scale_u8", **OPTIONS)
-    first, *others = cell.outputs
-    assert others
-    assert "scale_u8 h=4 n=512, contract static, hexagon-v66" in first.data["text/html"]
-    assert [one.update for one in (first, *others)] == [False] + [True] * len(others)
-    assert len({one.transient["display_id"] for one in cell.outputs}) == 1
-    last = others[-1].data["text/html"]
-    assert 'value="6" max="6"' in last
-    assert "6 of 6 trials" in last
-    assert "model cycles" in last
-
-
-def test_elsewhere_nothing_is_displayed(stand_ins: None, cell: Any) -> None:
-    del InteractiveShell.instance().kernel
-    tuner.tune("scale_u8", **OPTIONS)
-    assert cell.outputs == []
-
-
-def test_a_callers_progress_goes_before(stand_ins: None, cell: Any) -> None:
-    seen: list[int] = []
-    tuner.tune("scale_u8", **OPTIONS, on_progress=lambda progress: seen.append(progress.finished))
-    assert seen
-    assert cell.outputs == []
-
-
-def test_a_result_is_a_table(stand_ins: None) -> None:
-    found = tuner.tune("scale_u8", **OPTIONS)
-    assert found.best is not None
-    assert found.best.measurement is not None
-    table = found._repr_html_()
-    assert f"<td>best</td><td>{found.best.measurement.cycles:,}</td>" in table
-    assert "<th>model cycles</th>" in table
-    assert f"job {found.job.id} done: 6 ok" in table
-
-
-def test_names_of_others_are_text_in_a_table(stand_ins: None) -> None:
-    store = MemoryStore()
-    asked = Submission("ann", kernel_label="<b>crisp</b>")
-    job = tuner.submit("scale_u8", store=store, submission=asked, **OPTIONS)
-    assert "<b>crisp" not in tuner.run(job.id, store)._repr_html_()
 
 
 def test_the_signature_is_the_definition() -> None:
