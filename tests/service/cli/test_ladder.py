@@ -1,4 +1,4 @@
-"""``tune --promote-to``, what ``show`` tells of it, and ``pairs`` for ``calibrate``."""
+"""``tune --promote-to``, and what ``show`` tells of it."""
 
 from __future__ import annotations
 
