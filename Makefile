@@ -29,7 +29,7 @@ demo: setup ## start a service, tune one kernel through it, ask for the best (ab
 	@$(BIN)/python -m service.demo
 
 docs: setup $(VENV)/.dev ## build the documentation site in build/site; a broken link fails
-	@$(BIN)/hvxtune tool docs --build build/site
+	@$(BIN)/mkdocs build --strict --quiet --config-file service/cli/site/mkdocs.yml --site-dir $(CURDIR)/build/site
 
 test: lint test-fast test-slow ## everything CI runs: lint, fast tests, slow tests
 
