@@ -153,7 +153,6 @@ class Proposer:
                     values=[float(figure) for figure in figures] if figures else None,
                     params=params,
                     distributions={name: self._distributions[name] for name in params},
-                    system_attrs=self._sampler.notes_of_replayed(self._study.sampler),
                 )
             )
 

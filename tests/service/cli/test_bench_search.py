@@ -12,7 +12,7 @@ TABLES = sorted((Path(__file__).parents[3] / "benchmarks" / "tables").glob("*.js
 
 def bench(hvxtune, *arguments):
     return hvxtune(
-        "search", "bench", "--samplers", "random,hill", "--seeds", "2", "--workers", "1", *arguments
+        "search", "bench", "--samplers", "random,tpe", "--seeds", "2", "--workers", "1", *arguments
     )
 
 
@@ -24,7 +24,7 @@ def test_prints_figures_for_each_table_and_for_all(hvxtune):
     told = bench(hvxtune, "--json", "--starts", "--tables", str(TABLES[0])).json
     [table] = told["tables"]
     assert table["configs"] >= 500
-    assert {r["sampler"] for r in told["samplers"]} == {"random", "hill"}
+    assert {r["sampler"] for r in told["samplers"]} == {"random", "tpe"}
     assert told["left_out"] == {}
     assert {p["trials"] for p in told["pairs"]} == {20, 50, 100, 200}
     assert all(p["interval"][0] <= p["ratio"] <= p["interval"][1] for p in told["pairs"])
@@ -43,9 +43,9 @@ def test_tables_may_follow_each_other_and_are_refused_by_name(hvxtune, tmp_path)
 
 def test_wants_a_table_and_known_samplers(hvxtune):
     assert "no table" in bench(hvxtune).error_line
-    refused = hvxtune("search", "bench", "--tables", str(TABLES[0]), "--samplers", "hil")
-    assert "unknown sampler 'hil'" in refused.error_line
-    assert "did you mean hill?" in refused.error_line
+    refused = hvxtune("search", "bench", "--tables", str(TABLES[0]), "--samplers", "tp")
+    assert "unknown sampler 'tp'" in refused.error_line
+    assert "did you mean tpe?" in refused.error_line
 
 
 def test_every_stored_table_says_what_it_holds():

@@ -22,7 +22,6 @@ LARGE = Space(
     ),
     (Constraint("k0 + k1 <= 12", "together they do not fit"),),
 )
-SAMPLERS = ("surrogate", "hill")
 
 
 def bowl(config):
@@ -49,9 +48,8 @@ def least(sampler, trials, fails=lambda config: False, seed=0):
     return best, failed
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_works_in_any_study_and_never_repeats(name):
-    study = optuna.create_study(sampler=find_sampler(name).make(TILING, 0))
+def test_works_in_any_study_and_never_repeats():
+    study = optuna.create_study(sampler=find_sampler("surrogate").make(TILING, 0))
     seen = []
     for _ in range(len(list(TILING))):
         trial = study.ask()
@@ -95,5 +93,4 @@ def test_points_of_a_small_space_are_all_of_it_and_of_a_large_one_grow():
     best = large.row_of(Config({**{f"k{i}": 3 for i in range(6)}, "form": "c", "extra": 2}))
     large.grow([best])
     assert len(large.rows) > before + 40
-    assert sorted(large.differences(best))[:2] == [0, 1]
     assert all(LARGE.violation(large.config(row)) is None for row in range(len(large.rows)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from optuna.trial import TrialState
 
-from tuner.conformance.records import artifact, measurement, ok
 from tuner.conformance.samplers import SPACE, SamplerConformance
 from tuner.errors import UserError
 from tuner.records.outcome import Outcome
@@ -15,7 +14,7 @@ from tuner.search.samplers import DEFAULT_SAMPLER, find_sampler, sampler_for, sa
 from tuner.space import Knob, Space
 
 OBJECTIVES = ("cycles", "code_bytes")
-SEVERAL = ("tpe", "nsga2", "random", "brute")
+SEVERAL = ("tpe", "random", "brute")
 
 
 class TestSamplers(SamplerConformance):
@@ -35,21 +34,6 @@ def test_a_sampler_for_one_goal_says_which_can_do_several(sampler):
 def test_the_usual_sampler_can_do_what_is_asked():
     assert sampler_for(None, ["cycles"]) == DEFAULT_SAMPLER
     assert sampler_for(sampler_for(None, OBJECTIVES), OBJECTIVES)
-
-
-def test_a_genetic_search_goes_on_from_what_earlier_sessions_found():
-    """Told of a whole generation, it breeds the next one."""
-    square = Space("square", tuple(Knob(name, tuple(range(9)), name) for name in "ab"))
-    trials = [
-        ok(n, artifact(n), config=config, measurement=measurement(1000 - n))
-        for n, config in enumerate(square)
-        if n % 2
-    ]
-    proposer = Proposer(square, "nsga2", seed=4, objectives=OBJECTIVES)
-    proposer.replay(trials)
-    assert proposer.ask() is not None
-    notes = proposer.study.get_trials()[-1].system_attrs
-    assert [note for key, note in notes.items() if key.endswith(":generation")] == [1]
 
 
 def test_failures_feed_back():

@@ -25,7 +25,7 @@ class TwoGoals(Rig):
     """Cycles against code size: every sum of digits has its own place on the front."""
 
     def __init__(self, **changes):
-        super().__init__(objectives=("cycles", "code_bytes"), **{"sampler": "nsga2", **changes})
+        super().__init__(objectives=("cycles", "code_bytes"), **{"sampler": "tpe", **changes})
         self.measurer.code_bytes_of = bigger_is_faster
 
 
@@ -57,7 +57,7 @@ def test_patience_with_several_objectives_waits_for_the_front_to_change():
     assert since == 6 or {t.config for t in rig.trials} == set(SPACE)
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "nsga2", "random"])
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_a_search_with_several_objectives_goes_on_after_a_stop(sampler):
     rig = TwoGoals(sampler=sampler, budget=Budget(trials=16))
     rig.on_progress = lambda p: rig.stop.set() if p.finished >= 7 else None

@@ -24,8 +24,6 @@ _REGISTRY: Registry[Sampler] = Registry(
         "tpe": "tuner.search.samplers.optuna_samplers:Tpe",
         "random": "tuner.search.samplers.optuna_samplers:Random",
         "surrogate": "tuner.search.samplers.surrogate:Surrogate",
-        "hill": "tuner.search.samplers.hill_climbing:HillClimbing",
-        "nsga2": "tuner.search.samplers.optuna_samplers:Nsga2",
         "cmaes": "tuner.search.samplers.optuna_samplers:CmaEs",
         "brute": "tuner.search.samplers.brute_force:BruteForce",
     },

@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib.util
 import random
 import warnings
-from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.samplers import BaseSampler, CmaEsSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
@@ -18,8 +17,6 @@ from tuner.search.encoding import distributions
 from tuner.search.samplers.sampler import Sampler
 from tuner.space import Space
 
-_POPULATION = 20
-"""Of NSGA-II: Optuna's 50 would spend most of a job's trials on the first, random generation."""
 _LEAST_KNOBS = 2
 """CMA-ES adapts a covariance; one knob has none."""
 _LOOKED_AT = 200
@@ -48,27 +45,6 @@ class Tpe(Sampler):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             return TPESampler(seed=seed, multivariate=True, group=True, constant_liar=True)
-
-
-class Nsga2(Sampler):
-    """NSGA-II, for one objective or several; crossover and mutation work on knobs of both kinds."""
-
-    several_objectives = True
-
-    def make(self, space: Space, seed: int) -> BaseSampler:
-        return _Resumable(population_size=_POPULATION, seed=seed)
-
-    def notes_of_replayed(self, made: BaseSampler) -> dict[str, Any]:
-        return made.replayed_notes if isinstance(made, _Resumable) else {}
-
-
-class _Resumable(NSGAIISampler):
-    """Takes the results of earlier sessions as its first generation, however many there are."""
-
-    @property
-    def replayed_notes(self) -> dict[str, int]:
-        """Marks a trial that this sampler did not propose itself as one of that generation."""
-        return {self._get_generation_key(): 0}
 
 
 class CmaEs(Sampler):

@@ -87,10 +87,6 @@ class Points:
                 self._expanded.add(row)
                 self._add(self._neighbours(self._configs[row]))
 
-    def differences(self, row: int) -> NDArray[np.intp]:
-        """In how many knobs each config differs from that of ``row``."""
-        return np.asarray((self.rows != self.rows[row]).sum(axis=1))
-
     def _neighbours(self, config: Config) -> Iterable[Config]:
         for knob in self._space.knobs:
             for choice in knob.choices if knob.name in config else ():
@@ -115,8 +111,6 @@ class History:
 
     done: list[int] = field(default_factory=list)
     cycles: list[float] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-    """The trial numbers of ``done``."""
     failed: list[int] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
 
@@ -218,7 +212,6 @@ class PointSampler(ConfigSampler):
         if trial.state is TrialState.COMPLETE and trial.value is not None:
             self._finished.done.append(row)
             self._finished.cycles.append(trial.value)
-            self._finished.numbers.append(trial.number)
         elif trial.state is TrialState.PRUNED:
             self._finished.failed.append(row)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
@@ -46,7 +46,3 @@ class Sampler(ABC):
         Raises ``UserError`` if it cannot, ``ToolchainError`` naming a missing package.
         """
         return
-
-    def notes_of_replayed(self, made: BaseSampler) -> dict[str, Any]:
-        """System attributes that trials of an earlier session need, for ``made`` to know them."""
-        return {}
