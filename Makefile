@@ -16,7 +16,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--group build $(UPGRADE)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo docs test test-fast test-slow test-bare test-postgresql nightly lint format bench-tuning bench-kernels bench-service bench-database bench-load bench-simulator bench-doubt bench-verification bench-anchors bench-truth bench-phones bench-hand bench-everyday bench-networks bench-scale bench-scaling bench-targets bench-watch bench-search chaos search-tables option-table lock bench-dashboards screenshots vendor-assets clean
+.PHONY: help setup demo docs test test-fast test-slow test-bare test-postgresql nightly lint format bench chaos option-table lock screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -59,79 +59,14 @@ format: $(VENV)/.dev ## let ruff lay out the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench-tuning: setup ## tune every kernel; print the bests and the tuner's own share of the time
-	$(BIN)/python -m benchmarks.tuning
-
-bench-kernels: setup ## no schedule, autoschedulers, C, textbook and best of 200 trials for every kernel (minutes each; goes on where it was stopped)
-	@mkdir -p build
-	$(BIN)/python -m benchmarks.kernels --json build/bench-kernels.json
-
-bench-service: setup ## load on the best-query with a million schedules stored (first makes them: minutes)
-	$(BIN)/python -m benchmarks.service
-
-bench-load: setup ## health checks and best-queries beside batches of misses, half-open connections and large uploads (same database)
-	$(BIN)/python -m benchmarks.load
-
-bench-database: setup $(VENV)/.dev ## submit, claim and commit in PostgreSQL with 100,000 trials stored, beside best-queries (needs its server)
-	$(BIN)/python -m benchmarks.database
-
-bench-simulator: setup $(VENV)/.dev ## price the simulator: overhead, determinism, what assumptions decide
-	$(BIN)/python -m benchmarks.simulator
-
-bench-doubt: setup ## twelve jobs of 30 trials: how far their bests rest on assumed costs, plain against robust (minutes)
-	$(BIN)/python -m benchmarks.doubt
-	$(BIN)/python -m benchmarks.doubt --both-ways gemm_u8
-
-bench-verification: setup $(VENV)/.dev ## price verification: all cases and the timed one alone, for every kernel
-	$(BIN)/python -m benchmarks.verification
-
-bench-anchors: setup ## hold the timing model against ratios published for hardware
-	$(BIN)/python -m benchmarks.anchors
-
-bench-truth: setup ## every public figure of real chips that can be rebuilt, beside the model's (a minute or two)
-	$(BIN)/python -m benchmarks.truth
-
-bench-targets: setup ## verify every kernel's default and textbook schedule on v66, v68 and v73 (minutes)
-	$(BIN)/python -m benchmarks.targets
-
-bench-phones: setup $(VENV)/.dev ## price an emulated phone: a trial beyond its run, a bundle of 16
-	$(BIN)/python -m benchmarks.phones
-
-bench-hand: setup ## filters written by hand in HVX intrinsics beside the best of 100 trials (minutes each)
-	$(BIN)/python -m benchmarks.hand
-
-bench-everyday: setup ## twenty pipelines that people write: textbook, best of 30 trials, share of the peak (half an hour)
-	$(BIN)/python -m benchmarks.everyday
-
-bench-networks: setup $(VENV)/.dev ## MobileNetV2 and ResNet-50 end to end: one call a layer, each layer tuned, the plan (an hour and a half; goes on where it was stopped)
-	$(BIN)/python -m benchmarks.networks
-
-bench-watch: setup ## from a save to the new figure in `hvxtune package watch`, for a small C kernel
-	$(BIN)/python -m benchmarks.package_watch
-
-bench-scale: setup $(VENV)/.dev ## 1 to 16 workers of a cluster on work that sleeps, and what a trial costs more than here
-	$(BIN)/python -m benchmarks.scale
-
-bench-scaling: setup $(VENV)/.dev ## measure what a trial costs here, and simulate laboratories of up to 7,296 devices with it (needs PostgreSQL)
-	$(BIN)/python -m benchmarks.scaling --plots docs/img/scaling
+bench: setup $(VENV)/.dev ## run a benchmark: NAME=hand (ARGS='--json' or a name within it); without NAME, list them
+	@$(BIN)/python -m benchmarks $(NAME) $(ARGS)
 
 chaos: setup $(VENV)/.dev ## break a lab of real processes while jobs run, SEEDS times (needs root)
 	$(BIN)/python -m tests.chaos --seeds $(or $(SEEDS),3)
 
-bench-search: setup ## replay every search on the tables of measured configs
-	$(BIN)/python -m benchmarks.searches
-	$(BIN)/python -m benchmarks.search_cost
-	$(BIN)/python -m benchmarks.search_transfer benchmarks/tables/*.jsonl.gz
-	$(BIN)/python -m benchmarks.search_stopping benchmarks/tables/*.jsonl.gz
-
 option-table: setup ## write the table of job options in docs/cli.md anew
 	$(BIN)/python -m tests.option_table
-
-search-tables: setup ## measure the tables anew (hours; goes on where it was stopped)
-	nice -n 19 $(BIN)/python -m benchmarks.search_tables
-
-bench-dashboards: setup $(VENV)/.dev ## time the pages of a job of 20,000 trials
-	$(BIN)/python -m benchmarks.dashboards
 
 screenshots: setup $(VENV)/.dev ## take the pictures of docs/dashboards.md anew; EVERY=1: of every page, at three widths, light and dark, in build/screenshots (needs Chromium)
 	$(BIN)/python -m tests.dashboards.screenshots $(EVERY:%=--every build/screenshots)

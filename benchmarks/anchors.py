@@ -1,21 +1,20 @@
 """Holds ratios of the timing model against ratios that others have measured on hardware.
 
-    python -m benchmarks.anchors
-
 Absolute times of other people's code say nothing here; how many times faster one way of doing the
-same work is than another does. The exit status is 1 if a ratio points the other way.
+same work is than another does. It fails if a ratio points the other way.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.anchor_kernels import EXTRA_KERNELS
+from benchmarks.harness import Report
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.jobs.tuning import find_problem
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
@@ -134,27 +133,18 @@ def ratios() -> dict[str, dict[CacheState, float]]:
         return {a.what: {c: a.ratio(count) for c, count in counts.items()} for a in ANCHORS}
 
 
-def main() -> int:
-    """Prints the table."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("ratio", "published", "source", title="how many times faster")
-    for cache in CACHE_STATES:
-        table.add_column(f"model, {cache}", justify="right")
+def run(_given: argparse.Namespace, report: Report) -> None:
+    """Tells the table."""
+    columns = ("ratio", "published", "source", *(f"model, {cache}" for cache in CACHE_STATES))
+    report.table(dict.fromkeys(columns, ""), "How many times faster")
     found = ratios()
     for anchor in ANCHORS:
         exact = anchor.low == anchor.high
         published = f"{anchor.low:.3g}" if exact else f"{anchor.low:.2g} to {anchor.high:.3g}"
-        cells = [f"{r:.2f} {anchor.verdict(r)}" for r in found[anchor.what].values()]
-        table.add_row(anchor.what, published, anchor.source, *cells)
-    console = Console(width=140)
-    console.print(table)
+        own = found[anchor.what].values()
+        cells = [f"{ratio:.2f} {anchor.verdict(ratio)}" for ratio in own]
+        report.row(anchor.what, published, anchor.source, *cells)
+        if any((ratio > 1) != (anchor.low > 1) for ratio in own):
+            report.fault(f"{anchor.what}: the other way")
     for anchor in ANCHORS:
-        console.print(f"{anchor.what}: {anchor.remark}")
-    wrong = [a for a in ANCHORS for r in found[a.what].values() if (r > 1) != (a.low > 1)]
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        report.remark(f"{anchor.what}: {anchor.remark}")

@@ -1,7 +1,5 @@
 """How far the bests of twelve jobs rest on assumed costs, and what a robust choice would give.
 
-    python -m benchmarks.doubt [--both-ways] [--trials 30] [--cache warm] [--workers N] [KERNEL ...]
-
 Six kernels at two shapes are tuned, and every schedule found is priced at points all over the box
 of plausible costs (``tuner.search.doubt``). "plain" is the fastest at the model's own costs, which
 is what is stored; "robust" is the one that loses least on average over the box. Losses are against
@@ -15,11 +13,11 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from benchmarks.harness import Report, add_names, tell
 from tuner.jobs.job_result import TuneResult
 from tuner.jobs.tuning import tune
 from tuner.keeping.memory_store import MemoryStore
@@ -59,14 +57,23 @@ def judged(kernel: str, params: Mapping[str, int], options: Mapping[str, Any]) -
     return Row(f"{kernel} {'x'.join(map(str, params.values()))}", found.doubt)
 
 
-def print_rows(rows: Sequence[Row]) -> None:
-    """Prints the table, as Markdown, and the means."""
+def tell_rows(rows: Sequence[Row], report: Report) -> None:
+    """Tells the table, and the means."""
     near = f"within {100 * TIE:.0f} %"
-    print(
-        f"| job | schedules | best | {near} | mean loss | worst | robust {near} | mean loss "
-        "| worse as assumed | hangs on |"
+    report.table(
+        {
+            "job": "",
+            "schedules": ",",
+            "best": ".0%",
+            near: ".0%",
+            "mean loss": ".1%",
+            "worst": ".0%",
+            f"robust {near}": ".0%",
+            "robust mean loss": ".1%",
+            "worse as assumed": ".1%",
+            "hangs on": "",
+        }
     )
-    print("| --- |" + " --: |" * 8 + " --- |")
     for row in rows:
         doubt, robust, hinge = row.doubt, row.doubt.robust, row.doubt.hinge
         hangs = (
@@ -74,15 +81,15 @@ def print_rows(rows: Sequence[Row]) -> None:
             if hinge is None
             else f"`{hinge.cost}` {hinge.side} {hinge.threshold:.3g}, up to {hinge.gain:.0%}"
         )
-        print(
-            f"| {row.label} | {doubt.schedules} | {doubt.best_share:.0%} | {doubt.near_share:.0%} "
-            f"| {doubt.mean_loss:.1%} | {doubt.worst_loss:.0%} | {robust.near_share:.0%} "
-            f"| {robust.mean_loss:.1%} | {robust.more_cycles:.1%} | {hangs} |"
+        report.row(
+            *(row.label, doubt.schedules, doubt.best_share, doubt.near_share),
+            *(doubt.mean_loss, doubt.worst_loss, robust.near_share, robust.mean_loss),
+            *(robust.more_cycles, hangs),
         )
     plain = statistics.mean(row.doubt.near_share for row in rows)
     robust_near = statistics.mean(row.doubt.robust.near_share for row in rows)
-    print(
-        f"\n{near} of the fastest, mean of {len(rows)} jobs: plain {plain:.0%}, robust "
+    report.remark(
+        f"{near} of the fastest, mean of {len(rows)} jobs: plain {plain:.0%}, robust "
         f"{robust_near:.0%}; mean loss: plain "
         f"{statistics.mean(row.doubt.mean_loss for row in rows):.1%}, robust "
         f"{statistics.mean(row.doubt.robust.mean_loss for row in rows):.1%}; the robust choice is "
@@ -127,48 +134,46 @@ def both_ways(kernel: str, params: Mapping[str, int], options: Mapping[str, Any]
     return rows
 
 
-def print_choices(rows: Sequence[Choice]) -> None:
-    """Prints the table of ``--both-ways``, as Markdown."""
-    print(f"| job | choice | model cycles | best | within {100 * TIE:.0f} % | mean loss | worst |")
-    print("| --- | --- |" + " --: |" * 5)
+def tell_choices(rows: Sequence[Choice], report: Report) -> None:
+    """Tells the table of ``--both-ways``."""
+    report.table(
+        {
+            "job": "",
+            "choice": "",
+            "model cycles": ",",
+            "best": ".0%",
+            f"within {100 * TIE:.0f} %": ".0%",
+            "mean loss": ".1%",
+            "worst": ".0%",
+        }
+    )
     for row in rows:
         doubt = row.doubt
-        print(
-            f"| {row.label} | {row.way} | {row.cycles:,} | {doubt.best_share:.0%} "
-            f"| {doubt.near_share:.0%} | {doubt.mean_loss:.1%} | {doubt.worst_loss:.0%} |"
+        report.row(
+            *(row.label, row.way, row.cycles, doubt.best_share, doubt.near_share),
+            *(doubt.mean_loss, doubt.worst_loss),
         )
 
 
-def main() -> int:
-    """Runs the benchmark with the arguments of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("kernels", nargs="*", default=list(JOBS), metavar="KERNEL")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which jobs, and how they are searched."""
+    add_names(parser, "KERNEL", JOBS)
     parser.add_argument("--both-ways", action="store_true")
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--cache", choices=CACHE_STATES, default="warm")
     parser.add_argument("--workers", type=int, default=1)
-    given = parser.parse_args()
-    unknown = [kernel for kernel in given.kernels if kernel not in JOBS]
-    if unknown:
-        parser.error(f"no job of {', '.join(unknown)}; accepted: {', '.join(JOBS)}")
-    options = {
-        "target": "hexagon-v66",
-        "contract": "static",
-        "trials": given.trials,
-        "cache": given.cache,
-        "workers": given.workers,
-    }
-    jobs = [(kernel, params) for kernel in given.kernels for params in JOBS[kernel]]
+
+
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tunes the jobs, and tells a table."""
+    how = {name: getattr(given, name) for name in ("trials", "cache", "workers")}
+    how |= {"target": "hexagon-v66", "contract": "static"}
+    jobs = [(kernel, params) for kernel in given.names for params in JOBS[kernel]]
     if given.both_ways:
-        print_choices([row for job in jobs for row in both_ways(*job, options)])
-        return 0
+        tell_choices([row for job in jobs for row in both_ways(*job, how)], report)
+        return
     rows = []
     for kernel, params in jobs:
-        rows.append(judged(kernel, params, options))
-        print(f"{rows[-1].label}: {rows[-1].doubt.sentence}", file=sys.stderr, flush=True)
-    print_rows(rows)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        rows.append(judged(kernel, params, how))
+        tell(f"{rows[-1].label}: {rows[-1].doubt.sentence}")
+    tell_rows(rows, report)

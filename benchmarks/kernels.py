@@ -1,34 +1,37 @@
 """What each way of making a kernel's code comes to, beside the best of a search.
 
-    python -m benchmarks.kernels [--trials 200] [--seed 0] [--workers N] [--json FILE] [KERNEL ...]
-
 Prints packets and cycles of every kernel at its default shape: without a schedule, by each of
 Halide's autoschedulers (what is wrong or fails is named as such), by auto-vectorized C (its best
 point), by the textbook schedule, and by the best of a search with the generator ``portfolio``. All
-compile in the same contained processes, and every output is verified. With ``--json`` each cell is
-kept in FILE as soon as it is known, and what is in FILE already is not measured again, unless the
-code of ``tuner`` is not what it was.
-The exit status is 1 if a best is not the lowest of its row, in packets and in cycles.
+compile in the same contained processes, and every output is verified. Each cell is kept as soon as
+it is known; a later run goes on from there, unless the code of ``tuner`` is not what it was. It
+fails if a best is not the lowest of its row, in packets and in cycles.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import tuner
+from benchmarks.harness import (
+    Kept,
+    Report,
+    add_names,
+    add_search_options,
+    searched_with,
+    tell,
+)
 from tuner.codegen import space_of
 from tuner.codegen.c_forms import c_forms
 from tuner.codegen.generator import GENERATOR
-from tuner.identity import digest_of_bytes
+from tuner.identity import digest_of, digest_of_bytes
 from tuner.jobs.one_config import measure, named_config
-from tuner.jobs.tuning import JobOptions, default_workers, find_problem
+from tuner.jobs.tuning import find_problem
 from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel, kernel_names
 from tuner.problem.default_target import DEFAULT_TARGET
@@ -42,15 +45,6 @@ _TOLD_EVERY = 20
 """Trials."""
 Cell = dict[str, Any]
 """``packets`` and ``cycles`` of a verified run, or what became of it as ``outcome``."""
-Row = dict[str, Any]
-"""A kernel's ``cells`` by what made them, and what they hold for."""
-
-
-class Asked(TypedDict):
-    """What decides a search, beside the code."""
-
-    trials: int
-    seed: int
 
 
 def cell(trial: Trial) -> Cell:
@@ -66,7 +60,7 @@ def by_config(problem: Problem, config: Config, generator: str) -> Cell:
     return cell(measure(problem, config, generator=generator)[0])
 
 
-def by_search(problem: Problem, **options: Unpack[JobOptions]) -> Cell:
+def by_search(problem: Problem, **options: Any) -> Cell:
     """The best of a search; ``taken`` is how many trials each of its generators had."""
     store = MemoryStore()
     workload = problem.workload
@@ -81,7 +75,7 @@ def by_search(problem: Problem, **options: Unpack[JobOptions]) -> Cell:
 def _tell(progress: Progress) -> None:
     best = progress.incumbent and progress.incumbent.measurement
     if best and progress.finished and progress.finished % _TOLD_EVERY == 0:
-        sys.stderr.write(f"    {progress.finished} trials: {best.cycles:,} cycles\n")
+        tell(f"    {progress.finished} trials: {best.cycles:,} cycles")
 
 
 def by_c(problem: Problem, workers: int) -> Cell:
@@ -93,7 +87,7 @@ def by_c(problem: Problem, workers: int) -> Cell:
     return by_search(problem, generator="c-autovec", sampler="brute", trials=every, workers=workers)
 
 
-def ways(problem: Problem, asked: Asked, workers: int) -> dict[str, Callable[[], Cell]]:
+def ways(problem: Problem, how: Mapping[str, Any]) -> dict[str, Callable[[], Cell]]:
     """What a row consists of: without a schedule, each autoscheduler, C, textbook, a search."""
     kernel = find_kernel(problem.workload.kernel)
     textbook = named_config(problem, TEXTBOOK)
@@ -104,39 +98,29 @@ def ways(problem: Problem, asked: Asked, workers: int) -> dict[str, Callable[[],
             config.text("autoscheduler"): partial(by_config, problem, config, "halide-auto")
             for config in alone
         },
-        C: partial(by_c, problem, workers),
+        C: partial(by_c, problem, how["workers"]),
         TEXTBOOK: partial(by_config, problem, textbook, "halide"),
-        BEST: partial(by_search, problem, generator="portfolio", workers=workers, **asked),
+        BEST: partial(by_search, problem, **how),
     }
 
 
-def begun(kernel: str, asked: Asked) -> Row:
-    """One kernel's row, with nothing in it yet."""
-    problem = find_problem(kernel, None, DEFAULT_TARGET, "static")
-    work = find_kernel(kernel).work(problem.workload.params)
-    return {
-        "kernel": kernel,
-        "workload": problem.workload.label,
-        **asked,
-        "code": code_digest(),
-        "peak_cycles": work.peak_cycles(problem.target),
-        "cells": {},
-    }
-
-
-def complete(row: Row, asked: Asked, workers: int, keep: Callable[[], None]) -> None:
-    """Measures what is missing in ``row``; seconds to some minutes. Calls ``keep`` after each."""
-    problem = find_problem(row["kernel"], None, DEFAULT_TARGET, "static")
-    cells = row["cells"]
-    sys.stderr.write(f"{problem.workload.label}\n")
-    for name, way in ways(problem, asked, workers).items():
-        if name not in cells:
-            cells[name] = made = way()
-            keep()
+def cells_of(problem: Problem, how: Mapping[str, Any], kept: Kept) -> dict[str, Cell]:
+    """A kernel's row: what is not kept is measured, in seconds to some minutes."""
+    tell(problem.workload.label)
+    asked = {name: value for name, value in how.items() if name != "workers"}
+    cells = {}
+    for name, way in ways(problem, how).items():
+        key = digest_of([problem.digest, name, asked, code_digest()])
+        if key not in kept:
+            kept[key] = way()
+            made = kept[key]
             said = f"{made['packets']:,} packets" if made["outcome"] == "ok" else made["outcome"]
-            sys.stderr.write(f"  {name}: {said}\n")
+            tell(f"  {name}: {said}")
+        cells[name] = kept[key]
+    return cells
 
 
+@cache
 def code_digest() -> str:
     """Names the code that decides the figures: rows of other code do not stand beside these."""
     folder = Path(tuner.__file__).parent
@@ -144,70 +128,45 @@ def code_digest() -> str:
     return digest_of_bytes(b"\0".join(path.read_bytes() for path in found))[:16]
 
 
-def holds(row: dict[str, Any]) -> bool:
+def holds(cells: Mapping[str, Cell]) -> bool:
     """Whether the best found is the lowest of its row."""
-    best = row["cells"][BEST]
-    rest = [made for made in row["cells"].values() if made["outcome"] == "ok"]
+    best = cells[BEST]
+    rest = [made for made in cells.values() if made["outcome"] == "ok"]
     return best["outcome"] == "ok" and all(
         best[figure] <= made[figure] for made in rest for figure in ("packets", "cycles")
     )
 
 
-def print_rows(rows: list[dict[str, Any]]) -> None:
-    """The table, on standard output."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("workload", title="packets / cycles, all outputs verified")
-    names = list(dict.fromkeys(name for row in rows for name in row["cells"]))
-    for name in (*names, "by", "of peak"):
-        table.add_column("no schedule" if name == "none" else name, justify="right")
-    for row in rows:
-        cells = [_shown(row["cells"][name]) for name in names]
-        by = row["cells"][BEST].get("config", {}).get("generator", "-")
-        cycles = row["cells"][BEST].get("cycles")
-        share = f"{row['peak_cycles'] / cycles:.0%}" if cycles else "-"
-        table.add_row(row["workload"], *cells, by, share + ("" if holds(row) else " !"))
-    Console(width=180).print(table)
-
-
 def _shown(made: Cell) -> str:
     if made["outcome"] != "ok":
         return str(made["outcome"]).replace("_", " ")
-    return f"{made['packets']:,}\n{made['cycles']:,}"
+    return f"{made['packets']:,} / {made['cycles']:,}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmark with the arguments of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("kernels", nargs="*", default=kernel_names())
-    parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=default_workers())
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keeps rows, and takes them up")
-    given = parser.parse_args(arguments)
-    asked: Asked = {"trials": given.trials, "seed": given.seed}
-    file: Path | None = given.json
-    rows: list[Row] = json.loads(file.read_text()) if file and file.exists() else []
-    wanted = {**asked, "code": code_digest()}.items()
-    rows = [row for row in rows if wanted <= row.items()]
-
-    def keep() -> None:
-        if file is not None:
-            made = file.with_suffix(".new")
-            made.write_text(json.dumps(rows, indent=1) + "\n")
-            made.replace(file)
-
-    for kernel in given.kernels:
-        row = next((row for row in rows if row["kernel"] == kernel), None)
-        if row is None:
-            row = begun(kernel, asked)
-            rows.append(row)
-        complete(row, asked, given.workers, keep)
-    shown = [row for row in rows if row["kernel"] in given.kernels]
-    print_rows(shown)
-    return 0 if all(map(holds, shown)) else 1
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which kernels, and how they are searched."""
+    add_names(parser, "KERNEL", kernel_names())
+    add_search_options(parser, trials=200)
+    kept = Path("build/bench/kernels.jsonl")
+    parser.add_argument("--kept", type=Path, metavar="FILE", default=kept, help=f"{kept}")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tells a row for each kernel."""
+    kept = Kept(given.kept)
+    is_begun = False
+    for name in given.names:
+        problem = find_problem(name, None, DEFAULT_TARGET, "static")
+        cells = cells_of(problem, searched_with(given), kept)
+        if not is_begun:
+            names = ["no schedule" if way == "none" else way for way in cells]
+            columns = dict.fromkeys(("workload", *names, "by"), "")
+            report.table({**columns, "of peak": ".0%"}, "packets / cycles, all outputs verified")
+            is_begun = True
+        best = cells[BEST]
+        peak = find_kernel(name).work(problem.workload.params).peak_cycles(problem.target)
+        share = peak / best["cycles"] if best["outcome"] == "ok" else None
+        by = best.get("config", {}).get("generator", "-")
+        report.row(problem.workload.label, *map(_shown, cells.values()), by, share)
+        if not holds(cells):
+            report.fault(f"{name}: the best is not the lowest of its row")

@@ -1,10 +1,8 @@
 """A service under attack by its own callers: what everybody else's requests take meanwhile.
 
-    python -m benchmarks.load [--seconds 12] [--batches 45] [--half-open 1500]
-
 Starts `hvxtune serve`, a process of its own with a limit of 1,024 open files, on the database of
-`make bench-service`. Probes ask for `/healthz` and `/readyz` on new connections and for exact best
-schedules on one that is kept, some fifty times a second each: alone, and beside
+the benchmark `service`. Probes ask for `/healthz` and `/readyz` on new connections and for exact
+best schedules on one that is kept, some fifty times a second each: alone, and beside
 
 - batches: 45 clients of 15 callers, each of which sends `POST /v1/schedules/best:batch` with 1,000
   workloads that are not stored, with `allow_nearest`, again and again;
@@ -12,8 +10,8 @@ schedules on one that is kept, some fifty times a second each: alone, and beside
 - uploads: a caller with four pipelines that take Halide long to read; another one's small upload is
   timed beside them.
 
-The exit status is 1 unless the 99th percentile of each probe beside batches is at most 100 ms, and
-every probe is answered. All traffic stays on loopback.
+It fails unless the 99th percentile of each probe beside batches is at most 100 ms, and every probe
+is answered. All traffic stays on loopback.
 """
 
 from __future__ import annotations
@@ -36,6 +34,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from benchmarks import million_schedules
+from benchmarks.harness import Report, tell
 from tuner.problem.default_target import DEFAULT_TARGET
 
 P99_LIMIT_MS = 100.0
@@ -63,9 +62,8 @@ class Probe:
         return 1e3 * ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
-def main() -> int:
-    """Prints a table; the exit status says whether the bar is met."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def options(parser: argparse.ArgumentParser) -> None:
+    """How long, and how large the attacks are."""
     parser.add_argument(
         "--seconds",
         type=float,
@@ -74,19 +72,20 @@ def main() -> int:
     )
     parser.add_argument("--batches", type=int, default=45)
     parser.add_argument("--half-open", type=int, default=1500)
-    parser.add_argument("--place", type=Path, help="a folder that million_schedules made")
-    parser.add_argument("--attack", choices=("batches", "half-open", "uploads"))
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--tokens", default="")
-    given = parser.parse_args()
+    parser.add_argument("--attack", choices=_ATTACKS, help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--tokens", default="", help=argparse.SUPPRESS)
+
+
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tells what the probes saw; or is one of the attacks, in a process of its own."""
     if given.attack:
         asyncio.run(_ATTACKS[given.attack](given))
-        return 0
-    place = given.place or million_schedules.prepared()
-    print(
+        return
+    place = million_schedules.prepared()
+    report.remark(
         f"{os.cpu_count()} processors, load average {os.getloadavg()[0]:.1f} before, "
-        f"{OPEN_FILES} open files",
-        flush=True,
+        f"{OPEN_FILES} open files"
     )
     with served(place) as service:
         found: dict[str, list[Probe]] = {"alone": asyncio.run(probed(service, given.seconds))}
@@ -96,28 +95,20 @@ def main() -> int:
         alone = asyncio.run(small_uploads(service, 1))
         with attack("uploads", service, given):
             beside = asyncio.run(small_uploads(service, 3))
-    return report(found, (alone, beside))
-
-
-def report(found: dict[str, list[Probe]], uploads: tuple[list[float], list[float]]) -> int:
-    """Prints the figures; 1 if the bar is missed."""
-    print("\nprobe        beside       answers   lost   p50 ms   p99 ms   worst ms")
-    missed = 0
+    times_ms = {"p50 ms": ".1f", "p99 ms": ".1f", "worst ms": ".1f"}
+    report.table({"probe": "", "beside": "", "answers": ",", "lost": ",", **times_ms})
     for kind, probes in found.items():
         for probe in probes:
-            p50, p99, worst = (probe.percentile_ms(share) for share in (0.5, 0.99, 1.0))
-            print(
-                f"{probe.name:12} {kind:12} {len(probe.took_s):7} {probe.lost:6} "
-                f"{p50:8.1f} {p99:8.1f} {worst:10.1f}"
-            )
-            missed += probe.lost > 0 or (kind == "batches" and p99 > P99_LIMIT_MS)
-    alone, beside = uploads
-    print(
-        f"\nsmall upload: {max(alone):.1f} s alone, {max(beside):.1f} s at worst beside four of "
+            shares = (probe.percentile_ms(share) for share in (0.5, 0.99, 1.0))
+            report.row(probe.name, kind, len(probe.took_s), probe.lost, *shares)
+    report.remark(
+        f"small upload: {max(alone):.1f} s alone, {max(beside):.1f} s at worst beside four of "
         "another caller"
     )
-    print(f"bar: p99 beside batches at most {P99_LIMIT_MS:g} ms: {'missed' if missed else 'met'}")
-    return 1 if missed else 0
+    lost = sum(probe.lost for probes in found.values() for probe in probes)
+    report.bar("probes lost", lost, most=0)
+    worst_ms = max(probe.percentile_ms(0.99) for probe in found["batches"])
+    report.bar("p99 beside batches in ms", worst_ms, most=P99_LIMIT_MS)
 
 
 @dataclass(frozen=True)
@@ -181,10 +172,10 @@ def _new_token(place: Path, name: str) -> str:
 
 @contextmanager
 def attack(kind: str, service: Service, given: argparse.Namespace) -> Iterator[None]:
-    """Runs the attack in a process of its own; prints what it says about itself."""
+    """Runs the attack in a process of its own; tells what it says about itself."""
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "benchmarks.load", "--attack", kind),
+            *(sys.executable, "-m", "benchmarks", "load", "--attack", kind),
             *("--port", str(service.port), "--tokens", ",".join(service.tokens[1:])),
             *("--batches", str(given.batches), "--half-open", str(given.half_open)),
         ],
@@ -197,7 +188,7 @@ def attack(kind: str, service: Service, given: argparse.Namespace) -> Iterator[N
         yield
     finally:
         process.send_signal(signal.SIGTERM)
-        print(f"  {kind}: {process.stdout.read().strip()}", flush=True)
+        tell(f"  {kind}: {process.stdout.read().strip()}")
         process.wait(30)
 
 
@@ -374,7 +365,3 @@ async def _until_told(work: list[Any]) -> None:
 
 
 _ATTACKS = {"batches": _batches, "half-open": _half_open, "uploads": _uploads}
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""A database with a million schedules, for `make bench-service`.
+"""A database with a million schedules, for the benchmark ``service``.
 
 The rows are what tuning leaves behind: workloads of every kernel in all kinds of shapes, problems
 under two contracts, bests of two toolchains, configs that are points of their spaces. Only the
@@ -23,6 +23,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
+from benchmarks.harness import tell
 from db import open_store
 from db.catalogue import target_id
 from db.files.artifacts import ArtifactFiles, StoredArtifact
@@ -88,7 +89,7 @@ def prepared() -> Path:
         began = time.monotonic()
         _make(place)
         mark.write_text(wanted)
-        print(f"made {SCHEDULES:,} schedules in {time.monotonic() - began:.0f} s", flush=True)
+        tell(f"made {SCHEDULES:,} schedules in {time.monotonic() - began:.0f} s")
     return place
 
 
@@ -355,7 +356,3 @@ def requests(kind: str, count: int, seed: int) -> Iterator[tuple[str, Mapping[st
     for number in numbers:
         name, params = params_of(number)
         yield name, params, random.choice((Contract.STATIC,) * 3 + (Contract.HOST, Contract.NONE))
-
-
-if __name__ == "__main__":
-    print(prepared())

@@ -1,30 +1,28 @@
 """Whole networks end to end: one call a layer, each layer tuned, and the plan.
 
-    python -m benchmarks.networks [--seconds 1200] [--pixels 224] [--classes 1000] [--workers N]
-        [--folder build/bench-networks] [--topology benchmarks/phone.toml] [NAME ...]
-
 Makes each network as the tests do (published layers, seeded weights, quantized by onnxruntime),
 tunes its layers for ``--seconds`` with channels last and again as it is run, if that is not the
 same, and runs it in one image on the simulator, whose outputs must be those of the kernels'
 references. Prints, for each way to run it, crossings, model cycles (of kernels and conversions),
 and the milliseconds that the topology makes of them; then the time that each part took. Models and
-schedules stay in the folder, and a later run goes on with them. The exit status is 1 if the plan of
-a network in :data:`GAINS` takes more cycles than it may beside layers tuned one by one.
+schedules stay in the folder, and a later run goes on with them. It fails if the plan of a network
+in :data:`GAINS` takes more cycles than it may beside layers tuned one by one.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import onnx
 
+from benchmarks.harness import Report, add_names, tell
 from db import open_store
 from tests.rig.models import published
 from tests.rig.models.quantized import Quantizing, inputs_of, quantized
@@ -75,16 +73,23 @@ class Row:
         """Of kernels and conversions."""
         return self.cycles + self.repack
 
-    def __str__(self) -> str:
+    @property
+    def cells(self) -> tuple[Any, ...]:
+        """Those of :data:`COLUMNS`."""
         figures = (self.calls, self.crossings, self.cycles, self.waiting, self.repack)
-        cells = [self.way, *(f"{figure:,}" for figure in figures), f"{self.time_ms:,.2f}"]
-        return f"| {' | '.join([*cells, self.apart])} |"
+        return (self.way, *figures, self.time_ms, self.apart)
 
 
-HEADING = (
-    "| | calls | crossings | cycles | of them for DDR | repacking | ms | outputs apart |\n"
-    "|---|---:|---:|---:|---:|---:|---:|---|"
-)
+COLUMNS = {
+    "way": "",
+    "calls": ",",
+    "crossings": ",",
+    "cycles": ",",
+    "of them for DDR": ",",
+    "repacking": ",",
+    "ms": ",.2f",
+    "outputs apart": "",
+}
 
 
 @dataclass
@@ -97,7 +102,7 @@ class Clock:
     def part(self, name: str) -> Iterator[None]:
         """Times what runs within, and says so on standard error."""
         begun = time.monotonic()
-        sys.stderr.write(f"{name} ...\n")
+        tell(f"{name} ...")
         yield
         self.parts[name] = time.monotonic() - begun
 
@@ -113,8 +118,8 @@ class Bench:
     pixels: int
     classes: int
 
-    def of(self, name: str) -> list[Row]:
-        """Runs the benchmark of a network, and prints it."""
+    def of(self, name: str, report: Report) -> list[Row]:
+        """Runs the benchmark of a network, and tells it."""
         clock = Clock()
         with clock.part("make and quantize"):
             path = self._model(name)
@@ -136,20 +141,22 @@ class Bench:
             with clock.part("run the plan"):
                 rows.append(self._run(graph, path, "the plan", store, alone=False))
         assert isinstance(made, SequencePlanned)  # noqa: S101 - its objective is latency
-        self._tell(name, rows, made, clock)
+        self._tell(name, rows, made, clock, report)
         return rows
 
-    def _tell(self, name: str, rows: Sequence[Row], made: SequencePlanned, clock: Clock) -> None:
-        print(f"\n{name}, {self.pixels}x{self.pixels}, {TARGET.name}\n\n{HEADING}")
-        print("\n".join(map(str, rows)))
+    def _tell(
+        self, name: str, rows: Sequence[Row], made: SequencePlanned, clock: Clock, report: Report
+    ) -> None:
+        report.table(COLUMNS, f"{name}, {self.pixels}x{self.pixels}, {TARGET.name}")
+        for row in rows:
+            report.row(*row.cells)
         _, tuned, plan = rows
-        print(
-            f"\nthe plan: {tuned.all_cycles / plan.all_cycles:.2f}x fewer cycles than layers tuned "
+        report.remark(
+            f"the plan: {tuned.all_cycles / plan.all_cycles:.2f}x fewer cycles than layers tuned "
             f"one by one; planned were {made.made.latency_us / 1000:,.2f} ms in {made.made.calls} "
             f"calls, and a better plan saves {made.made.gap:.1%} at most"
         )
-        print("; ".join(f"{part}: {took_s:,.0f} s" for part, took_s in clock.parts.items()))
-        sys.stdout.flush()
+        report.remark("; ".join(f"{part}: {took_s:,.0f} s" for part, took_s in clock.parts.items()))
 
     def _model(self, name: str) -> Path:
         path = self.folder / f"{name}-{self.pixels}-{self.classes}.onnx"
@@ -168,7 +175,7 @@ class Bench:
         result = set_tuning.run(batch, workloads, store, **limits)
         lacking = [m.layers[0] for m, one in result.members if one.best is None]
         if lacking:
-            sys.stderr.write(f"no schedule within the time: {', '.join(lacking)}\n")
+            tell(f"no schedule within the time: {', '.join(lacking)}")
 
     def _run(
         self, graph: Graph, path: Path, way: str, store: TrialStore | None, *, alone: bool
@@ -200,27 +207,19 @@ class Bench:
         )
 
 
-def too_slow(name: str, rows: Sequence[Row]) -> str:
-    """Why the rows of a network are not good enough; empty if they are."""
-    _, tuned, plan = rows
-    gain = tuned.all_cycles / plan.all_cycles
-    least = GAINS.get(name, 0.0)
-    return f"{name}: {gain:.2f}x, less than {least}x" if gain < least else ""
-
-
-def main() -> int:
-    """Runs the benchmark with the arguments of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("networks", nargs="*", metavar="NAME", help=", ".join(NETWORKS))
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which networks, of which size, and how long their layers are tuned."""
+    add_names(parser, "NAME", NETWORKS)
     parser.add_argument("--seconds", type=float, default=1200.0)
     parser.add_argument("--pixels", type=int, default=224)
     parser.add_argument("--classes", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=default_workers())
-    parser.add_argument("--folder", type=Path, default=Path("build/bench-networks"))
+    parser.add_argument("--folder", type=Path, default=Path("build/bench/networks"))
     parser.add_argument("--topology", type=Path, default=Path(__file__).with_name("phone.toml"))
-    given = parser.parse_args()
-    if unknown := set(given.networks) - set(NETWORKS):
-        parser.error(f"no network {min(unknown)}; there are {', '.join(NETWORKS)}")
+
+
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tells a table for each network."""
     given.folder.mkdir(parents=True, exist_ok=True)
     os.environ[CACHE_DIR_VARIABLE] = str(cache_dir())
     os.environ[STATE_DIR_VARIABLE] = str(given.folder.resolve() / "state")
@@ -232,11 +231,8 @@ def main() -> int:
         given.pixels,
         given.classes,
     )
-    faults = [too_slow(name, bench.of(name)) for name in given.networks or NETWORKS]
-    for fault in filter(None, faults):
-        sys.stderr.write(f"{fault}\n")
-    return 1 if any(faults) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for name in given.names:
+        _, tuned, plan = bench.of(name, report)
+        if name in GAINS:
+            gain = tuned.all_cycles / plan.all_cycles
+            report.bar(f"{name}: gain of the plan", gain, least=GAINS[name])

@@ -1,14 +1,12 @@
 """Prices a phone: what a trial costs beyond running the candidate, and what a bundle saves.
 
-    python -m benchmarks.phones [--repeats 30] [KERNEL]
-
 Runs on an emulated phone of tests/rig: real adb server and adbd, DSP and its tool stand-ins. First
 the same call of the tool is made again and again in the phone's shell: that is what running the
 candidate takes there. Then whole trials are made, turn about with that: link, push, check, run,
 pull, judge, remove. The difference of the quickest of each is the cost of a trial; on an idle
 machine that of the medians is much the same. Last, 16 schedules go one by one and then in one
-bundle; the phone counts the calls of its tool. The exit status is 1 if a bar is not met. Other load
-on the machine spoils the times; `chrt -r 5 make bench-phones` (as root) keeps it away.
+bundle; the phone counts the calls of its tool. Other load on the
+machine spoils the times; `chrt -r 5 make bench NAME=phones` (as root) keeps it away.
 """
 
 from __future__ import annotations
@@ -19,16 +17,19 @@ import os
 import re
 import shlex
 import statistics
-import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from random import Random
 
-from benchmarks.rank_sensitivity import schedules
+from benchmarks.harness import Report
 from tests.rig.phones import Phone as EmulatedPhone
 from tests.rig.phones import require_rig, running_phones
-from tuner.codegen import find_generator
-from tuner.errors import DeviceError
+from tuner.codegen import CodeGenerator, find_generator
+from tuner.errors import CandidateError, DeviceError
+from tuner.jobs.tuning import find_problem
+from tuner.kernels import find_kernel
 from tuner.measure.android.adb import ADB_VARIABLE, AdbServer, ShellOutput
 from tuner.measure.android.call import DRIVER_FILE, Caller, PhoneSettings
 from tuner.measure.android.link import PhoneLink
@@ -37,6 +38,7 @@ from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
 from tuner.measure.dsp.bundle import IMAGES
 from tuner.measure.dsp.queue import QueuedRun
 from tuner.measure.dsp.shared_object import driver, shared_object
+from tuner.records.candidate import Candidate
 
 COST_LIMIT_MS = 60.0
 BUNDLE = 16
@@ -100,19 +102,19 @@ def trial_costs(
     with Phone(settings, "emulated", Limits()) as device, asyncio.Runner() as runner:
         server, link = AdbServer(), PhoneLink(settings.address, by_address=True)
         try:
-            run(device, [task])  # pushes the problem
+            judged(device, [task])  # pushes the problem
             for _ in range(repeats):
                 nothing.append(runner.run(shell_ms(link, server, "true")))
                 bare.append(runner.run(shell_ms(link, server, script)))
                 begin = time.perf_counter()
-                run(device, [task])
+                judged(device, [task])
                 whole.append((time.perf_counter() - begin) * 1000)
         finally:
             server.close()
     return [one - min(nothing) for one in bare], whole
 
 
-def run(device: Phone, tasks: Sequence[BundleEntry]) -> None:
+def judged(device: Phone, tasks: Sequence[BundleEntry]) -> None:
     """Runs a batch; raises what a task that is not good came to."""
     for result in device.run(Bundle(tasks)):
         if not isinstance(result, Sampled):
@@ -126,7 +128,7 @@ def calls_of(
     before, begin = runs_counted(emulated), time.perf_counter()
     with Phone(settings, "emulated", Limits(bundle=BUNDLE)) as device:
         for tasks in batches:
-            run(device, tasks)
+            judged(device, tasks)
     return runs_counted(emulated) - before, time.perf_counter() - begin
 
 
@@ -136,16 +138,32 @@ def runs_counted(emulated: EmulatedPhone) -> int:
     return int(found[1]) if found else 0
 
 
-def main() -> int:
-    """Runs the benchmark with the arguments of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def schedules(kernel: str, count: int, generator: CodeGenerator) -> list[BundleEntry]:
+    """``count`` schedules of ``kernel`` with objects of their own: the textbook one and random
+    ones, the same every time."""
+    problem = find_problem(kernel, None, "hexagon-v66", "static")
+    space, random = find_kernel(kernel).space(problem), Random(20)
+    found: dict[str, BundleEntry] = {}
+    config = find_kernel(kernel).textbook_config(problem)
+    while len(found) < count:
+        with suppress(CandidateError):
+            artifact = generator.compile(Candidate(problem, config))
+            found[artifact.digest] = BundleEntry(problem, artifact, repeats=TASK_REPEATS)
+        config = space.sample(random)
+    return list(found.values())
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which kernel, and how often."""
     parser.add_argument("kernel", nargs="?", default="add_u8")
     parser.add_argument("--repeats", type=int, default=30)
-    given = parser.parse_args()
+
+
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tells what a trial costs, and how many calls a bundle saves."""
     os.environ[ADB_VARIABLE] = str(require_rig().adb)
     with find_generator("halide")(1) as generator:
-        found = schedules(given.kernel, BUNDLE, generator)
-    tasks = [BundleEntry(found.problem, a, repeats=TASK_REPEATS) for a in found.artifacts]
+        tasks = schedules(given.kernel, BUNDLE, generator)
     with running_phones(1) as [emulated]:
         settings = PhoneSettings(name="emulated", arch="v66", address=emulated.address)
         bare, whole = trial_costs(settings, emulated, tasks[0], given.repeats)
@@ -153,23 +171,12 @@ def main() -> int:
         roomy = replace(settings, output_bytes=1 << 25)
         single, single_s = calls_of(roomy, emulated, [[task] for task in tasks])
         bundled, bundled_s = calls_of(roomy, emulated, [tasks])
-    print("emulated phone: adb and adbd are real, the DSP and its tool are stand-ins")
-    cost_ms = min(whole) - min(bare)
-    met = cost_ms <= COST_LIMIT_MS
+    report.remark("emulated phone: adb and adbd are real, the DSP and its tool are stand-ins")
+    report.table({given.kernel: "", "least ms": ".0f", "median ms": ".0f"})
     for name, times in (("the tool alone", bare), ("a whole trial", whole)):
-        print(f"{given.kernel}: {name} {min(times):.0f} ms, median {statistics.median(times):.0f}")
-    print(
-        f"a trial beyond its run: {cost_ms:.0f} ms, at most {COST_LIMIT_MS:.0f}: "
-        f"{'met' if met else 'MISSED'}"
-    )
-    fold = single / bundled
-    print(
-        f"{len(tasks)} candidates one by one: {single} calls, {single_s:.2f} s; in a bundle: "
-        f"{bundled} calls, {bundled_s:.2f} s: {fold:.0f} times fewer: "
-        f"{'met' if fold >= BUNDLE else 'MISSED'}"
-    )
-    return 0 if met and fold >= BUNDLE else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        report.row(name, min(times), statistics.median(times))
+    report.bar("a trial beyond its run in ms", min(whole) - min(bare), most=COST_LIMIT_MS)
+    report.table({f"{len(tasks)} candidates": "", "calls": ",", "seconds": ".2f"})
+    report.row("one by one", single, single_s)
+    report.row("in a bundle", bundled, bundled_s)
+    report.bar("times fewer calls in a bundle", single / bundled, least=len(tasks))

@@ -1,7 +1,5 @@
 """Makes the tables that ``hvxtune search bench`` replays: every config of a space, measured.
 
-    python -m benchmarks.search_tables [--list] [TABLE ...]
-
 One worker, configs in a random order. Each result is kept in the state directory as it comes, so
 a stopped run goes on where it was, and what a stopped run has is a uniform sample of the space
 (``--sampled`` writes it as such). A table is written to ``benchmarks/tables`` when it is whole.
@@ -10,15 +8,14 @@ a stopped run goes on where it was, and what a stopped run has is a uniform samp
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 from typing import Any
 
+from benchmarks.harness import Kept, Report, add_names, tell
+from benchmarks.samplers import TABLES
 from benchmarks.search.tables import Row, Table, write_table
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.executor.evaluation import Evaluator
@@ -30,9 +27,7 @@ from tuner.records.candidate import Candidate, Problem
 from tuner.records.outcome import Outcome
 from tuner.space import Config, KnobValue
 
-TABLES = Path(__file__).parent / "tables"
 TARGET, CONTRACT = "hexagon-v66", "static"
-_STOPPED = 130
 
 
 @dataclass(frozen=True)
@@ -141,37 +136,28 @@ SPECS = (
 """Two shapes of each kernel: what is best for one begins the search of the other."""
 
 
-def make(spec: TableSpec, generator: CodeGenerator, *, sampled: bool) -> bool:
-    """Measures what is missing of ``spec`` and writes the table; False if stopped before."""
+def make(spec: TableSpec, generator: CodeGenerator, *, sampled: bool) -> int:
+    """Measures what is missing of ``spec`` and writes the table; how many rows it has. With
+    ``sampled``, measures nothing and writes what there is."""
     configs = spec.configs()
-    kept = state_dir() / "search_tables" / f"{spec.name}.jsonl"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    known = {row.config: row for row in _rows(kept)}
-    stopped = False
-    with find_measurer("qemu")(cache="warm") as measurer, kept.open("a") as file:
+    kept = Kept(state_dir() / "search_tables" / f"{spec.name}.jsonl")
+    with find_measurer("qemu")(cache="warm") as measurer:
         toolchain = {**generator.fingerprint(), **measurer.fingerprint()}
         evaluator = Evaluator(generator, measurer)
         clock = time.monotonic()
-        try:
-            for number, config in enumerate(configs):
-                if sampled:
-                    break
-                if config in known:
-                    continue
-                candidate = Candidate(spec.problem, config, "halide")
-                trial = evaluator.evaluate(candidate, number=number, origin="table").trial
-                if trial.outcome is Outcome.DEVICE_ERROR:
-                    continue
-                cycles = trial.measurement.cycles if trial.measurement else None
-                known[config] = row = Row(config, trial.outcome, cycles)
-                file.write(json.dumps(row.as_dict()) + "\n")
-                file.flush()
-                if time.monotonic() - clock > 30:
-                    clock = time.monotonic()
-                    print(f"{spec.name}: {len(known)} of {len(configs)}", flush=True)
-        except KeyboardInterrupt:
-            stopped = True
-    rows = [known[config] for config in configs if config in known]
+        for number, config in enumerate(() if sampled else configs):
+            if config.digest in kept:
+                continue
+            candidate = Candidate(spec.problem, config, "halide")
+            trial = evaluator.evaluate(candidate, number=number, origin="table").trial
+            if trial.outcome is Outcome.DEVICE_ERROR:
+                continue
+            cycles = trial.measurement.cycles if trial.measurement else None
+            kept[config.digest] = Row(config, trial.outcome, cycles).as_dict()
+            if time.monotonic() - clock > 30:
+                clock = time.monotonic()
+                tell(f"{spec.name}: {number + 1} of {len(configs)}")
+    rows = [Row.from_dict(kept[one.digest]) for one in configs if one.digest in kept]
     if rows and (sampled or len(rows) == len(configs)):
         notes: dict[str, Any] = {
             "kernel": spec.kernel,
@@ -184,17 +170,7 @@ def make(spec: TableSpec, generator: CodeGenerator, *, sampled: bool) -> bool:
         if len(rows) < len(configs):
             notes["sampled"] = {"rows": len(rows), "of": len(configs)}
         write_table(TABLES / f"{spec.name}.jsonl.gz", _table(spec, rows, notes))
-        print(f"{spec.name}: written, {len(rows)} of {len(configs)}", flush=True)
-    return not stopped
-
-
-def _rows(kept: Path) -> Iterator[Row]:
-    """Results of earlier runs; a last line cut short by a crash is measured again."""
-    for line in kept.read_text().splitlines() if kept.exists() else ():
-        try:
-            yield Row.from_dict(json.loads(line))
-        except json.JSONDecodeError:
-            continue
+    return len(rows)
 
 
 def _table(spec: TableSpec, rows: list[Row], notes: Mapping[str, Any]) -> Table:
@@ -211,29 +187,19 @@ def _table(spec: TableSpec, rows: list[Row], notes: Mapping[str, Any]) -> Table:
     return Table(spec.name, knobs, tuple(rows), starts_measured, notes)
 
 
-def main() -> int:
-    """Makes the named tables, or all."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="TABLE")
-    parser.add_argument("--list", action="store_true", help="print the tables and their sizes")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which tables."""
+    add_names(parser, "TABLE", (spec.name for spec in SPECS))
     parser.add_argument(
         "--sampled", action="store_true", help="write what is measured so far, measure nothing"
     )
-    given = parser.parse_args()
-    unknown = set(given.names) - {s.name for s in SPECS}
-    if unknown:
-        parser.error(f"unknown table {sorted(unknown)[0]}; --list prints them")
-    chosen = [s for s in SPECS if not given.names or s.name in given.names]
-    if given.list:
-        for spec in chosen:
-            print(f"{spec.name:24} {len(spec.configs()):6} configs")
-        return 0
+
+
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Makes the tables, and tells a row for each."""
+    report.table({"table": "", "configs": ",", "rows": ","})
     with find_generator("halide")(1) as generator:
-        for spec in chosen:
-            if not make(spec, generator, sampled=given.sampled):
-                return _STOPPED
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        for spec in SPECS:
+            if spec.name in given.names:
+                made = make(spec, generator, sampled=given.sampled)
+                report.row(spec.name, len(spec.configs()), made)

@@ -1,7 +1,5 @@
 """Load on the best-query with a million schedules stored, against an empty route of the same app.
 
-    python -m benchmarks.service [--connections 32] [--seconds 20] [--slice 0.5]
-
 The service runs as one process with the options of `hvxtune serve`, its real gate and a real token.
 The empty route is a plain FastAPI route (`async def`, answers `{}`) of the same application: it
 passes the same server, the same token check and the same middleware, and nothing else. The
@@ -11,8 +9,8 @@ to both, in turns of half a second: other load on the machine then meets both al
 medians over turns. Queries ask for workloads that nobody asked for before (`first`: among all
 250,000, each once), and by popularity (Zipf), as builds do.
 
-The exit status is 1 unless, for both, the throughput is at least 90 % of the empty route's, and the
-99th percentile at most 1.3 times the empty route's.
+It fails unless, for both, the throughput is at least 90 % of the empty route's, and the 99th
+percentile at most 1.3 times the empty route's.
 """
 
 from __future__ import annotations
@@ -36,6 +34,7 @@ from urllib.parse import urlencode
 import psutil
 
 from benchmarks import million_schedules
+from benchmarks.harness import Report
 from tuner.problem.default_target import DEFAULT_TARGET
 
 P99_LIMIT = 1.3
@@ -57,58 +56,63 @@ class Load:
     """Processor time of the service: other load on the machine changes it less."""
 
 
-def main() -> int:
-    """Prints a table; the exit status says whether both bars are met."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def options(parser: argparse.ArgumentParser) -> None:
+    """How much load, for how long."""
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each kind of request")
     parser.add_argument("--slice", type=float, default=0.5, help="seconds of a kind in its turn")
     parser.add_argument("--serve", type=int, metavar="SOCKET", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+
+
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tells a row for each kind of request; or is the service, in a process of its own."""
     if given.serve is not None:
         serve(given.serve)
-        return 0
+        return
     place = million_schedules.prepared()
-    print(
+    report.remark(
         f"{million_schedules.SCHEDULES:,} schedules, {given.connections} connections, "
         f"{os.cpu_count()} processors, load average {os.getloadavg()[0]:.1f} before, turns of "
-        f"{given.slice:g} s, {given.seconds:g} s of each",
-        flush=True,
+        f"{given.slice:g} s, {given.seconds:g} s of each"
     )
     with tempfile.TemporaryDirectory() as work, served(place) as server:
         found = load(server, [write_paths(kind, Path(work)) for kind in KINDS], given)
-    return report(found)
+    compare(found, report)
 
 
-def report(found: dict[str, list[Load]]) -> int:
-    """Prints medians over the turns; 1 if a bar is missed."""
+def compare(found: dict[str, list[Load]], report: Report) -> None:
+    """Tells medians over the turns."""
     turns = len(found["empty"])
     whole = [n for n in range(turns) if all(loads[n].p99_ms for loads in found.values())]
     if len(whole) < turns:
-        print(f"{turns - len(whole)} turns are left out: nothing came back in one")
+        report.remark(f"{turns - len(whole)} turns are left out: nothing came back in one")
     found = {kind: [loads[n] for n in whole] for kind, loads in found.items()}
     empty_us = _server_us(found["empty"])
-    print(
-        "\nroute             requests/s  of empty   p50 ms   p99 ms  of empty"
-        "   service us  of empty"
+    report.table(
+        {
+            "route": "",
+            "requests/s": ",.0f",
+            "of empty": ".0%",
+            "p50 ms": ".1f",
+            "p99 ms": ".1f",
+            "p99 of empty": ".2f",
+            "service us": ".0f",
+            "us of empty": ".2f",
+        }
     )
-    missed = 0
     for kind, loads in found.items():
         pairs = list(zip(loads, found["empty"], strict=True))
         share = median(one.requests_per_s / empty.requests_per_s for one, empty in pairs)
         tail = median(one.p99_ms / empty.p99_ms for one, empty in pairs)
-        label = "empty route" if kind == "empty" else f"best, {kind}"
-        print(
-            f"{label:16} {median(o.requests_per_s for o in loads):11,.0f} {share:9.0%}"
-            f" {median(o.p50_ms for o in loads):8.1f} {median(o.p99_ms for o in loads):8.1f}"
-            f" {tail:8.2f}x {_server_us(loads):12.0f} {_server_us(loads) / empty_us:8.2f}x"
+        figures = [median(getattr(one, n) for one in loads) for n in ("p50_ms", "p99_ms")]
+        name = "empty route" if kind == "empty" else f"best, {kind}"
+        report.row(
+            *(name, median(one.requests_per_s for one in loads), share, *figures, tail),
+            *(_server_us(loads), _server_us(loads) / empty_us),
         )
-        missed += share < SHARE_LIMIT or tail > P99_LIMIT
-    print(
-        f"\nbars: throughput at least {SHARE_LIMIT:.0%} of the empty route's, p99 at most "
-        f"{P99_LIMIT:g} times the empty route's: {'missed' if missed else 'met'}"
-    )
-    return 1 if missed else 0
+        if kind != "empty":
+            report.bar(f"throughput of {kind} by the empty route's", share, least=SHARE_LIMIT)
+            report.bar(f"p99 of {kind} by the empty route's", tail, most=P99_LIMIT)
 
 
 def _server_us(loads: list[Load]) -> float:
@@ -179,7 +183,7 @@ def served(place: Path, database: str = "") -> Iterator[Server]:
         listener.bind(("127.0.0.1", 0))
         listener.listen(2048)
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.service", "--serve", str(listener.fileno())],
+            [sys.executable, "-m", "benchmarks", "service", "--serve", str(listener.fileno())],
             env={**os.environ, "HVXTUNE_STATE_DIR": str(place), "HVXTUNE_DATABASE_URL": database},
             pass_fds=[listener.fileno()],
             stdout=subprocess.PIPE,
@@ -228,7 +232,3 @@ def serve(descriptor: int) -> None:
         app.state.answers.reads.warm()
         settle_memory()
         uvicorn.Server(config).run([socket.socket(fileno=descriptor)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

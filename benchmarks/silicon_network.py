@@ -1,7 +1,7 @@
 """The order of a network's layers by model cycles, compared with times published for a phone.
 
     hvxtune network run mobilenet_v2.onnx --input x.npy --image --json > run.json
-    python -m benchmarks.silicon_network run.json ...
+    python -m benchmarks silicon run.json ...
 
 Times are those of MobileNetV2 int8 at 224x224 by SNPE 1.61 on the DSP of an SDM845 (v65), of the
 logs in extra/dsp/snpe_logs of the repository tinygrad/tinygrad, layer by layer, without calls.
@@ -11,15 +11,16 @@ by Kendall's tau. Layers that one call does are compared together.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness import Report
 from tuner.search.ranking import kendall_tau
 
 PUBLISHED = Path(__file__).parent / "silicon" / "mobilenet_v2_sdm845.csv"
@@ -62,26 +63,20 @@ def compared(run: Mapping[str, Any], times: Mapping[str, tuple[str, float]]) -> 
     ]
 
 
-def main() -> int:
-    """Prints tau of each run given, over all calls and within each kind of layer."""
-    if not sys.argv[1:]:
-        print(__doc__)
-        return 2
-    for path in sys.argv[1:]:
-        calls = compared(json.loads(Path(path).read_text()), published())
-        cycles, us = [c.cycles for c in calls], [c.us for c in calls]
-        print(f"{path}: {len(calls)} calls, {sum(cycles):,} model cycles, {sum(us):,.0f} us")
-        print(f"  {'all':12} {len(calls):3} calls  tau {_text(kendall_tau(cycles, us))}")
-        for kind in dict.fromkeys(c.kind for c in calls):
-            own = [c for c in calls if c.kind == kind]
-            tau = kendall_tau([c.cycles for c in own], [c.us for c in own])
-            print(f"  {kind:12} {len(own):3} calls  tau {_text(tau)}")
-    return 0
+def options(parser: argparse.ArgumentParser) -> None:
+    """The runs to compare."""
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN.json")
 
 
-def _text(tau: float | None) -> str:
-    return "none: fewer than two that differ" if tau is None else f"{tau:.2f}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tells tau of each run given, over all calls and within each kind of layer."""
+    for path in given.runs:
+        calls = compared(json.loads(path.read_text()), published())
+        report.table(
+            {"layers": "", "calls": ",", "model cycles": ",", "us": ",.0f", "tau": ".2f"}, path.name
+        )
+        for kind in (None, *dict.fromkeys(call.kind for call in calls)):
+            own = [call for call in calls if kind in (None, call.kind)]
+            cycles, us = [call.cycles for call in own], [call.us for call in own]
+            tau = kendall_tau(cycles, us)
+            report.row(kind or "all", len(own), sum(cycles), sum(us), tau)

@@ -1,7 +1,5 @@
 """Prices verification: what the cases beside the timed one cost, for every kernel.
 
-    python -m benchmarks.verification [--repeats 5] [--contract none] [KERNEL ...]
-
 Of each kernel's textbook schedule, the processor time of a run with all cases and of one with the
 timed case alone, both with practice call and memory costs. Processor time does not grow with what
 else the machine does, so that tables of two versions can be compared. ``making`` is the wall time
@@ -11,10 +9,11 @@ of inputs and references, which is spent once a problem.
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 from dataclasses import dataclass
 
-from benchmarks.simulator import processor_seconds
+from benchmarks.harness import Report, add_names
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.jobs.one_config import named_config
 from tuner.jobs.tuning import find_problem
@@ -37,6 +36,12 @@ class Row:
     all_s: float
     timed_s: float
     making_s: float
+
+
+def processor_seconds() -> float:
+    """Of all children so far: unlike wall time it does not grow with what else the machine does."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def spent_s(problem: Problem, artifact: Artifact, image: Image) -> float:
@@ -62,23 +67,23 @@ def measure(problem: Problem, generator: CodeGenerator, repeats: int) -> Row:
     return Row(len(cases.cases), all_s, timed_s, making_s)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("kernels", nargs="*", default=kernel_names())
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which kernels, and how often each is run."""
+    add_names(parser, "KERNEL", kernel_names())
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--contract", default="none", type=find_contract)
-    arguments = parser.parse_args()
-    print(f"{'kernel':24}{'cases':>6}{'all, ms':>10}{'timed, ms':>11}{'making, ms':>12}")
+
+
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tells a row for each kernel."""
+    columns = {"all, ms": ".1f", "timed, ms": ".1f", "making, ms": ".1f"}
+    report.table({"kernel": "", "cases": ",", **columns})
+    total_s = 0.0
     with find_generator("halide")(1) as generator:
-        total = 0.0
-        for kernel in arguments.kernels:
-            problem = find_problem(kernel, None, "hexagon-v66", arguments.contract)
-            row = measure(problem, generator, arguments.repeats)
-            total += row.all_s
-            times = f"{row.all_s * 1e3:10.1f}{row.timed_s * 1e3:11.1f}{row.making_s * 1e3:12.1f}"
-            print(f"{kernel:24}{row.cases:6}{times}", flush=True)
-    print(f"{'together':30}{total * 1e3:10.1f}")
-
-
-if __name__ == "__main__":
-    main()
+        for kernel in given.names:
+            problem = find_problem(kernel, None, "hexagon-v66", given.contract)
+            row = measure(problem, generator, given.repeats)
+            total_s += row.all_s
+            times = (row.all_s, row.timed_s, row.making_s)
+            report.row(kernel, row.cases, *(1e3 * seconds for seconds in times))
+    report.row("together", None, 1e3 * total_s, None, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from benchmarks.scale import CALLS_EACH, SLEEP_S, Scale
+from benchmarks.scaling.cluster import CALLS_EACH, SLEEP_S, Scale
 from benchmarks.scaling.costs import Costs
 from benchmarks.scaling.model import Lab, Result, simulate
 
@@ -76,8 +76,8 @@ def bottleneck(result: Result) -> str:
 
 
 def simulated(measured: Iterable[Scale], costs: Costs) -> Iterator[tuple[Scale, float]]:
-    """Each cluster of ``benchmarks.scale`` with its efficiency in the model: calls that sleep,
-    without a search, a compiler or a database."""
+    """Each measured cluster with its efficiency in the model: calls that sleep, without a search,
+    a compiler or a database."""
     calls_alone = Costs(
         **{
             **dict.fromkeys(vars(costs), 0.0),

@@ -6,7 +6,7 @@ import math
 import multiprocessing
 import os
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,8 +22,6 @@ from tuner.search.samplers.surrogate import CHOSEN_ON
 
 BUDGETS = (20, 50, 100, 200)
 """Numbers of trials at which searches are compared."""
-Guest = Callable[[Table, int], Replay]
-"""A search that is not ours: replays itself on a table with a seed. Sent to other processes."""
 MARGIN = 1.01
 """A sampler that is surely not 1 % worse counts as no worse."""
 _TWO_SIDED_95 = 1.96
@@ -220,12 +218,10 @@ def compare(
     workers: int,
     in_flight: int = 1,
     starts: bool = False,
-    guests: Mapping[str, Guest] | None = None,
 ) -> Iterator[Replay | Comparison]:
     """Replays every sampler on every table with ``seeds`` seeds, in ``workers`` processes.
 
-    ``guests`` are replayed too, by the names that their replays bear; ``in_flight`` and ``starts``
-    do not apply to them. Yields each run as it ends and the comparison last. Raises ``UserError``
+    Yields each run as it ends and the comparison last. Raises ``UserError``
     for a bad table, or one that a sampler does not fit, before any run.
     """
     tables = tuple(_table(path) for path in paths)
@@ -236,10 +232,9 @@ def compare(
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UserError(f"two tables are called '{twice}'", accepted="tables of different names")
-    guests = guests or {}
     wanted = [
-        _Run(path, name, seed, in_flight, starts, guests.get(name))
-        for name in (*samplers, *guests)
+        _Run(path, name, seed, in_flight, starts)
+        for name in samplers
         for path in paths
         for seed in range(seeds)
     ]
@@ -252,7 +247,7 @@ def compare(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    yield Comparison(tables, (*samplers, *guests), tuple(runs))
+    yield Comparison(tables, tuple(samplers), tuple(runs))
 
 
 @contextmanager
@@ -279,13 +274,10 @@ class _Run:
     seed: int
     in_flight: int
     starts: bool
-    guest: Guest | None
 
 
 def _replay(run: _Run) -> Replay:
     table = _table(run.path)
-    if run.guest is not None:
-        return run.guest(table, run.seed)
     return replay(
         table,
         run.sampler,

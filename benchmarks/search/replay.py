@@ -27,7 +27,7 @@ class Replay:
     best: tuple[float, ...]
     own_ms: float
     tried: tuple[Config, ...] = ()
-    """The configs tried, in order; empty for a search that is not ours."""
+    """The configs tried, in order."""
 
     def at(self, trials: int) -> float:
         """The best over the optimum after ``trials`` trials."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import kernels
+from benchmarks import harness, kernels
 
 Cell = dict[str, Any]
 
@@ -33,7 +33,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The cells that were measured, in order; each gives what ``CELLS`` has at that time."""
     done: list[str] = []
 
-    def ways(problem: Any, asked: Any, workers: int) -> dict[str, Callable[[], Cell]]:
+    def ways(problem: Any, how: Any) -> dict[str, Callable[[], Cell]]:
         def way(name: str) -> Callable[[], Cell]:
             def run() -> Cell:
                 done.append(name)
@@ -51,7 +51,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def run(file: Path) -> int:
-    return kernels.main(["lut_u8", "--json", str(file), "--workers", "1"])
+    return harness.run("kernels", ["lut_u8", "--kept", str(file), "--workers", "1"])
 
 
 def test_a_row_is_printed_and_the_best_is_the_lowest(

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 import simpy
 
-from benchmarks.scale import Scale
+from benchmarks.scaling.cluster import Scale
 from benchmarks.scaling.costs import Costs
 from benchmarks.scaling.model import KINDS, Lab, Result, Station, Visits, drawn, simulate
 from benchmarks.scaling.sweep import bottleneck, simulated

@@ -1,7 +1,5 @@
 """Warm start: how many trials a new shape of a kernel takes that was tuned in another shape.
 
-    python -m benchmarks.search_transfer [--seeds 20] TABLE ...
-
 For each two tables of one kernel, both ways: the one is searched as a job would, the fastest four
 configs found are projected into the other, and the search of that begins with them, then its
 default and textbook configs. Counted are the trials until the best is within 5 % of the optimum,
@@ -14,11 +12,12 @@ import argparse
 import itertools
 import math
 import statistics
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.harness import Report
+from benchmarks.samplers import TABLES
 from benchmarks.search.comparison import is_held_out
 from benchmarks.search.replay import Replay, replay
 from benchmarks.search.tables import Table, read_table
@@ -99,38 +98,23 @@ def pairs_of(tables: Sequence[Table]) -> list[tuple[Table, Table]]:
     ]
 
 
-def main() -> int:
-    """Prints the trials of each pair, and over all of them the ratio."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("tables", nargs="+", type=Path, metavar="TABLE")
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which tables, and how often."""
+    parser.add_argument("tables", nargs="*", type=Path, metavar="TABLE")
     parser.add_argument("--seeds", type=int, default=20)
-    given = parser.parse_args()
-    pairs = pairs_of([read_table(path) for path in given.tables])
-    if not pairs:
-        print("no two tables are of one kernel: nothing to begin a search with")
-        return 0
+
+
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tells the trials of each pair, and over all of them the ratio."""
+    paths = given.tables or sorted(TABLES.glob("*.jsonl.gz"))
     logs: dict[bool, list[float]] = {True: [], False: []}
-    for source, table in pairs:
-        found = shortening(source, table, given.seeds)
-        logs[is_held_out(table)].append(math.log(found.warm / found.cold))
-        mark = "" if is_held_out(table) else " (not held out)"
-        print(
-            f"{found.table} after {found.source}: {found.warm:.1f} trials to 95 %, "
-            f"from nothing {found.cold:.1f}{mark}",
-            flush=True,
-        )
-    print(_summary(logs[True] or logs[False], held_out=bool(logs[True])))
-    return 0
-
-
-def _summary(logs: Sequence[float], *, held_out: bool) -> str:
-    ratio = math.exp(statistics.fmean(logs))
-    verdict = "held" if ratio <= BAR else "NOT held"
-    return (
-        f"{len(logs)} {'held-out ' if held_out else ''}pairs: {ratio:.2f} times the trials; "
-        f"at most {BAR:.2f} is wanted: {verdict}"
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    report.table({"table": "", "after": "", "trials": ".1f", "from nothing": ".1f", "held out": ""})
+    for source, table in pairs_of([read_table(path) for path in paths]):
+        found, held_out = shortening(source, table, given.seeds), is_held_out(table)
+        logs[held_out].append(math.log(found.warm / found.cold))
+        names = (found.table, found.source)
+        report.row(*names, found.warm, found.cold, "yes" if held_out else "no")
+    judged = logs[True] or logs[False]
+    if judged:
+        ratio = math.exp(statistics.fmean(judged))
+        report.bar(f"times the trials, mean of {len(judged)} pairs", ratio, most=BAR)

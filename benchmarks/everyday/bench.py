@@ -1,10 +1,8 @@
 """Pipelines that people write: textbook schedule, best of a small search, and share of the peak.
 
-    python -m benchmarks.everyday [--trials 30] [--seed 0] [--workers N] [--generator G] [NAME ...]
-
 Prints packets and cycles on the default target, contract static, caches warm, and the share of the
 peak that the best comes to: the least cycles in which the work of the pipeline can be done, see
-:class:`tuner.kernels.kernel.WorkCounts`. A row below a tenth of it says why. The exit status is 1
+:class:`tuner.kernels.kernel.WorkCounts`. A row below a tenth of it says why. It fails
 if a pipeline is refused, its textbook schedule is not right, or a row is below a tenth without a
 reason.
 """
@@ -12,15 +10,14 @@ reason.
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tuner
 from benchmarks.everyday.pipelines import PIPELINES, Everyday
+from benchmarks.harness import Report, add_names, add_search_options, searched_with
 from tuner.errors import UserError
-from tuner.jobs.tuning import default_workers, find_problem, keep_pipeline
+from tuner.jobs.tuning import find_problem, keep_pipeline
 from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
 from tuner.problem.default_target import DEFAULT_TARGET
@@ -56,10 +53,12 @@ class Row:
             *([f"{self.share:.1%} of the peak, and no reason is given"] if is_slow else []),
         ]
 
-    def __str__(self) -> str:
-        cells = [self.name, *map(_counts, (self.textbook, self.best)), f"{self.peak_cycles:,.0f}"]
+    @property
+    def cells(self) -> tuple[Any, ...]:
+        """Those of the table."""
         words = self.reason if self.share < LEAST_SHARE else ""
-        return f"| {' | '.join(cells)} | {self.share:.0%} | {'; '.join(self.faults) or words} |"
+        counts = map(_counts, (self.textbook, self.best))
+        return (self.name, *counts, self.peak_cycles, self.share, "; ".join(self.faults) or words)
 
 
 def _counts(one: Measurement | None) -> str:
@@ -90,28 +89,18 @@ def tuned(name: str, everyday: Everyday, **options: Any) -> Row:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmark with the arguments of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PIPELINES))
-    parser.add_argument("--trials", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=default_workers())
-    parser.add_argument("--generator", default="portfolio")
-    given = parser.parse_args(arguments)
-    unknown = set(given.names) - set(PIPELINES)
-    if unknown:
-        parser.error(f"unknown pipeline '{min(unknown)}'; known are {', '.join(PIPELINES)}")
-    options = {key: getattr(given, key) for key in ("trials", "seed", "workers", "generator")}
-    print(f"| pipeline | textbook: packets / cycles | best of {given.trials} | peak | share | |")
-    print("| --- | ---: | ---: | ---: | ---: | --- |")
-    is_right = True
-    for name in given.names or PIPELINES:
-        row = tuned(name, PIPELINES[name], **options)
-        print(row, flush=True)
-        is_right &= not row.faults
-    return 0 if is_right else 1
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which pipelines, and how they are searched."""
+    add_names(parser, "NAME", PIPELINES)
+    add_search_options(parser, trials=30)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tunes the pipelines, and tells a row for each."""
+    counts = dict.fromkeys(("textbook: packets / cycles", f"best of {given.trials}"), "")
+    report.table({"pipeline": "", **counts, "peak": ",.0f", "share": ".0%", "why": ""})
+    for name in given.names:
+        row = tuned(name, PIPELINES[name], **searched_with(given))
+        report.row(*row.cells)
+        for fault in row.faults:
+            report.fault(f"{name}: {fault}")

@@ -1,7 +1,5 @@
 """How well a cluster of this machine keeps its workers busy.
 
-    python -m benchmarks.scale [--json]
-
 Real scheduler, real workers, as ``hvxtune cluster scheduler`` and ``hvxtune cluster worker`` start
 them. First on calls that sleep, so that any number of workers fit on one machine and only
 scheduling is measured; then on real trials beside the same trials in threads of this process.
@@ -9,18 +7,15 @@ scheduling is measured; then on real trials beside the same trials in threads of
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import os
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.tuner.executor.cluster.started import Started, started_cluster
@@ -121,37 +116,3 @@ def measure_scales() -> Iterator[Scale]:
                 cluster.add(name, slots=1)
             cluster.until_there(*names)
             yield measure_scale(cluster.executor, workers)
-
-
-def main() -> int:
-    """Prints both tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    as_json = parser.parse_args().json
-    found = []
-    for one in measure_scales():
-        found.append(one)
-        if not as_json:
-            if len(found) == 1:
-                print(f"{'workers':>8}{'calls':>8}{'seconds':>10}{'least':>8}{'efficiency':>12}")
-            print(
-                f"{one.workers:8}{one.calls:8}{one.took_s:10.2f}{one.least_s:8.1f}"
-                f"{one.efficiency:12.1%}",
-                flush=True,
-            )
-    with tempfile.TemporaryDirectory() as folder, started_cluster(Path(folder), "one") as cluster:
-        overhead = measure_overhead(cluster)
-    if as_json:
-        scales = [{**asdict(one), "efficiency": one.efficiency} for one in found]
-        cost = {**asdict(overhead), "per_trial_ms": overhead.per_trial_ms}
-        print(json.dumps({"scale": scales, "overhead": cost}))
-    else:
-        print(
-            f"{overhead.trials} trials of add_u8, one at a time: {overhead.here_s:.2f} s here, "
-            f"{overhead.cluster_s:.2f} s on a worker: {overhead.per_trial_ms:+.1f} ms a trial"
-        )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,18 +1,15 @@
 """What HVX intrinsics written by hand come to, beside the best that a search finds.
 
-    python -m benchmarks.hand [--trials 100] [--seed 0] [--workers N] [--generator NAME] [JOB ...]
-
 Prints packets and cycles on the default target, contract static, caches warm. The code by hand
 (``NAME.c`` here) is compiled by the same clang, for one, two and four vectors (or rows) at once and
 with O2 and O3; the best counts. Both sides are verified and timed by the same measurer.
-The exit status is 1 if the code by hand is ahead in a row, in packets or in cycles.
+It fails if the code by hand is ahead in a row, in packets or in cycles.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -21,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import tuner
+from benchmarks.harness import Report, add_names, add_search_options, searched_with, tell
 from tuner.codegen import clang
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.codegen.hvx.generator import HvxGenerator
@@ -28,7 +26,7 @@ from tuner.codegen.wrapping import wrapped
 from tuner.codegen.written import SWITCHES
 from tuner.errors import CandidateError
 from tuner.identity import digest_of_bytes
-from tuner.jobs.tuning import default_workers, find_problem, keep_pipeline
+from tuner.jobs.tuning import find_problem, keep_pipeline
 from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
@@ -235,7 +233,7 @@ def _ways_by_hand(
         try:
             yield measurer.measure(problem, artifact).measurement
         except CandidateError as error:
-            sys.stderr.write(f"  {job.source}, {wide} wide, {level}: {error.message}\n")
+            tell(f"  {job.source}, {wide} wide, {level}: {error.message}")
 
 
 def _with_headers(name: str) -> str:
@@ -253,31 +251,21 @@ def by_search(job: Job, **options: Any) -> tuple[Measurement, str]:
     return result.best.measurement, str(config.get("generator", options["generator"]))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the benchmark with the arguments of the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("jobs", nargs="*", metavar="JOB", help=", ".join(JOBS))
-    parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=default_workers())
-    parser.add_argument("--generator", default="portfolio")
-    given = parser.parse_args(arguments)
-    unknown = set(given.jobs) - set(JOBS)
-    if unknown:
-        parser.error(f"unknown job '{min(unknown)}'; known are {', '.join(JOBS)}")
-    options = {key: getattr(given, key) for key in ("trials", "seed", "workers", "generator")}
-    print("| job | by hand: packets / cycles | best found | by |\n| --- | ---: | ---: | --- |")
-    is_ahead = True
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which jobs, and how they are searched."""
+    add_names(parser, "JOB", JOBS)
+    add_search_options(parser, trials=100)
+
+
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Compiles, tunes, and tells a row for each job."""
+    columns = ("job", "by hand: packets / cycles", "best found", "by")
+    report.table(dict.fromkeys(columns, ""))
     with HvxGenerator(1) as generator, QemuMeasurer() as measurer:
-        for name in given.jobs or JOBS:
+        for name in given.names:
             hand = by_hand(JOBS[name], generator, measurer)
-            ours, maker = by_search(JOBS[name], **options)
-            cells = [f"{one.packets:,} / {one.cycles:,}" for one in (hand, ours)]
-            print(f"| {name} | {cells[0]} | {cells[1]} | `{maker}` |", flush=True)
-            is_ahead &= ours.cycles <= hand.cycles
-            is_ahead &= (ours.packets or 0) <= (hand.packets or 0)
-    return 0 if is_ahead else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            ours, maker = by_search(JOBS[name], **searched_with(given))
+            counts = [f"{one.packets:,} / {one.cycles:,}" for one in (hand, ours)]
+            report.row(name, *counts, f"`{maker}`")
+            if ours.cycles > hand.cycles or (ours.packets or 0) > (hand.packets or 0):
+                report.fault(f"{name}: the code by hand is ahead")

@@ -1,0 +1,76 @@
+"""The benchmarks of searches: their bars, and the warm start."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import harness, samplers, transfer
+from benchmarks.harness import Report
+from benchmarks.search.comparison import Comparison
+from benchmarks.search.replay import Replay, replay
+from benchmarks.search.tables import write_table
+from tests.benchmarks.search.test_tables import cycles_of, tiling_table
+from tuner.search.samplers import DEFAULT_SAMPLER
+from tuner.space import Config
+
+TABLE = replace(tiling_table(fails=lambda c: c["tile"] == 1), notes={"kernel": "tiled"})
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "missed"), [(1.0, 1.0, 0), (1.015, 1.015, 1), (1.05, 1.0, 6)]
+)
+def test_bars_are_met_or_not_each_by_itself(
+    ours: float, theirs: float, missed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two searches that stay where they begin, with some seeds."""
+    runs = [
+        Replay(TABLE.name, name, seed, tuple([best + seed / 1e5] * 200), 1.0)
+        for name, best in ((DEFAULT_SAMPLER, ours), ("other", theirs))
+        for seed in range(3)
+    ]
+    report = Report()
+    samplers.judge(Comparison((TABLE,), (DEFAULT_SAMPLER, "other"), tuple(runs)), report)
+    said = capsys.readouterr()
+    assert said.out.count("MISSED") + len(said.err.splitlines()) == missed
+    assert report.missed == bool(missed)
+
+
+def test_a_replay_tells_what_it_tried_and_begins_with_what_is_transferred() -> None:
+    wanted = TABLE.rows[7].config
+    run = replay(TABLE, "random", 1, trials=5, starts=True, transfers=[wanted, TABLE.starts[0]])
+    assert run.tried[:2] == (wanted, TABLE.starts[0])
+    assert len(run.tried) == len(set(run.tried)) == 5
+
+
+def test_a_replay_ends_when_its_best_is_good_enough() -> None:
+    run = replay(TABLE, "brute", 0, trials=200, enough=1.2)
+    assert run.best[-1] <= 1.2 < min(run.best[:-1])
+
+
+def test_the_fastest_of_a_search_are_valid_and_in_order() -> None:
+    run = replay(TABLE, "brute", 0, trials=200)
+    found = transfer.fastest(TABLE, run)
+    assert [cycles_of(c) for c in found] == sorted(r.cycles for r in TABLE.rows if r.cycles)[:4]
+
+
+def test_a_config_becomes_the_nearest_row() -> None:
+    assert transfer.project(TABLE, TABLE.rows[4].config) == TABLE.rows[4].config
+    near = transfer.project(TABLE, Config({"tile": 3, "form": "plain", "unroll": 1}))
+    assert near.as_dict() == {"tile": 4, "form": "plain", "unroll": 1}
+
+
+def test_pairs_are_tables_of_one_kernel(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = replace(TABLE, name="other")
+    stranger = replace(TABLE, name="stranger", notes={"kernel": "else"})
+    assert transfer.pairs_of([TABLE, other, stranger]) == [(TABLE, other), (other, TABLE)]
+    for table in (TABLE, other):
+        write_table(tmp_path / table.name, table)
+    paths = [str(tmp_path / name) for name in ("tiling", "other")]
+    harness.run("transfer", ["--seeds", "1", *paths])
+    said = capsys.readouterr().out
+    assert "| tiling | other |" in said
+    assert "times the trials, mean of 2 pairs: " in said
+    assert not math.isnan(float(said.split("2 pairs: ")[1].split(",")[0]))
