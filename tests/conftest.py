@@ -21,7 +21,7 @@ from tuner.paths import STATE_DIR_VARIABLE
 # Without deadlines, nor a check of how long examples take to draw: a loaded machine is not a
 # failure, and tests never assert wall time. Only `make nightly` has other examples each time.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", _PATIENT, max_examples=50, derandomize=True)
+settings.register_profile("quick", _PATIENT, max_examples=25, derandomize=True)
 settings.register_profile("thorough", _PATIENT, max_examples=500)
 settings.load_profile("quick")
 

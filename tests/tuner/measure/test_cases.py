@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from tuner.conformance.candidates import scale_problem
-from tuner.errors import InternalError
 from tuner.kernels import find_kernel
 from tuner.measure import cases as cases_module
-from tuner.measure.cases import Case, case_of, cases_of
+from tuner.measure.cases import Case, cases_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 
@@ -64,11 +63,3 @@ def test_only_open_shapes_are_tried_in_other_shapes(contract: Contract) -> None:
 def test_large_problems_are_tried_on_two_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases_module, "LARGE_BYTES", 100)
     assert len(cases_of(scale_problem()).cases) == 2
-
-
-def test_an_array_that_is_not_its_buffer_is_refused() -> None:
-    problem = scale_problem()
-    specs = find_kernel("scale_u8").buffers(problem.workload.params)
-    wrong = np.zeros((4, 499), np.uint8)
-    with pytest.raises(InternalError, match="499"):
-        case_of("wrong", specs, [wrong, wrong], problem.contract, problem.target)

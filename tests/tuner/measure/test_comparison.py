@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from tests.tuner.measure.explained import explain_packets
@@ -33,22 +30,11 @@ def test_the_roofline_of_a_gemm_is_the_multiplier() -> None:
     assert roofline.memory is None
 
 
-def test_the_roofline_agrees_with_the_kernel() -> None:
-    params = {"m": 64, "n": 128, "k": 32}
-    work = find_kernel("gemm_u8").work(params)
-    assert gemm_roofline(1000).peak_cycles == pytest.approx(work.peak_cycles(TARGET))
-
-
 def test_bytes_from_ddr_can_bind() -> None:
     roofline = gemm_roofline(cycles=100_000, moved_bytes=1_000_000)
     assert roofline.binding.resource == "ddr"
     assert roofline.binding.cycles == 1_000_000 / 16
     assert roofline.share_of_peak == gemm_roofline(100_000).share_of_peak
-
-
-def test_a_roofline_comes_back_from_json() -> None:
-    for roofline in (gemm_roofline(5000), gemm_roofline(5000, 64)):
-        assert Roofline.from_dict(json.loads(json.dumps(roofline.as_dict())), 5000) == roofline
 
 
 LOOP = "{{ loop0(1f,#{times}) }}\n1: {{ v6.uw = vrmpy(v5.ub,v1.ub) }}\n{last}:endloop0\n"
@@ -90,8 +76,3 @@ def test_figures_are_for_each_vector_of_output(both: tuple[Explanation, Explanat
     assert figures["unaligned accesses"].own == 0
     assert figures["unaligned accesses"].other * other.output_vectors == pytest.approx(20)
     assert "spills" not in figures, "what neither has is left out"
-
-
-def test_a_comparison_is_json(both: tuple[Explanation, Explanation], tmp_path: Path) -> None:
-    data = json.loads(json.dumps(compare(*both).as_dict()))
-    assert {pair["name"] for pair in data["groups"]} == set(data["causes"])

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from tuner.conformance.patience import PATIENCE_S
-from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 
 ROOT = Path(__file__).parents[3]
 
@@ -83,67 +80,6 @@ def told(environment: dict[str, str], code: str) -> object:
     return json.loads(done.stdout)
 
 
-SUITES = """
-import pytest
-
-import tuner.conformance
-from tuner.conformance.devices import DeviceConformance
-from tuner.conformance.measurers import MeasurerConformance
-from tuner.measure.device import Limits
-from tuner.measure.qemu.device import SimulatorSettings, SimulatorSlot
-from tuner.measure.qemu.measurer import QemuMeasurer
-
-
-def test_they_are_the_installed_ones():
-    assert tuner.conformance.__file__.startswith({unpacked!r})
-
-
-class TestMeasurer(MeasurerConformance):
-    @pytest.fixture
-    def measurer(self):
-        with QemuMeasurer(timeout_s=300) as measurer:
-            yield measurer
-
-
-class TestDevice(DeviceConformance):
-    has_clock = False
-
-    def make(self, task_s):
-        return SimulatorSlot(SimulatorSettings(name="s"), "s-1", Limits(task_s=task_s))
-"""
-CHOSEN = "installed or good_candidate or wrong_byte or registered or every_key or doctor or target"
-
-
-@pytest.mark.slow
-def test_the_suites_run_from_a_wheel(tmp_path: Path) -> None:
-    """Some of their tests, good and bad candidates among them: all of them are run elsewhere."""
-    source, unpacked, outside = (tmp_path / name for name in ("source", "unpacked", "outside"))
-    for room in ("tuner", "db", "service", "dashboards"):
-        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    outside.mkdir()
-    build = f"import setuptools.build_meta as b; b.build_wheel({str(tmp_path)!r})"
-    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    zipfile.ZipFile(wheel).extractall(unpacked)
-    (outside / "test_suites.py").write_text(SUITES.format(unpacked=str(unpacked)))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "test_suites.py", "-k", CHOSEN],
-        cwd=outside,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(unpacked),
-            QEMU_VARIABLE: find_simulator().command[-1],
-        },
-        capture_output=True,
-        text=True,
-        timeout=2 * PATIENCE_S,
-    )
-    assert done.returncode == 0, done.stdout
-    assert " passed" in done.stdout
-
-
 @pytest.mark.slow
 def test_a_kind_of_device_serves_a_farm(environment: dict[str, str]) -> None:
     found = told(
@@ -162,43 +98,3 @@ print(json.dumps([measured.device, measured.verified, findings["board cable"], f
 """,
     )
     assert found == ["b", True, "plug it in", "upgrade or uninstall boards"]
-
-
-def test_its_table_is_listed_and_checked(environment: dict[str, str]) -> None:
-    keys = told(
-        environment,
-        """
-from tuner.measure.device import device_kinds, find_kind
-from tuner.measure.farm.farm_file import keys_of, read_farm
-(board,) = read_farm().members
-keys = [key.name for key in keys_of(board.kind.Settings)]
-print(json.dumps([device_kinds(), board.settings.port, keys]))
-""",
-    )
-    assert keys == [
-        ["simulator", "hexagon-sim", "phone", "board", "broken"],
-        9,
-        ["name", "arch", "tags", "port"],
-    ]
-
-
-def test_a_measurer_is_opened_by_its_name(environment: dict[str, str]) -> None:
-    found = told(
-        environment,
-        """
-from tuner.errors import UserError
-from tuner.measure import DeviceAccess, measurer_names, open_measurer
-with open_measurer("bench") as measurer:
-    name = measurer.name
-try:
-    open_measurer("bench", access=DeviceAccess("b"))
-except UserError as error:
-    refused = error.message
-print(json.dumps([measurer_names(), name, refused]))
-""",
-    )
-    assert found == [
-        ["qemu", "hexagon-sim", "farm", "bench"],
-        "bench",
-        "on 'b' with the measurer 'bench', which has no devices to choose from",
-    ]

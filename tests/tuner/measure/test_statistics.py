@@ -94,18 +94,6 @@ def test_outliers_are_counted_not_dropped() -> None:
     assert found.spread == pytest.approx(1.4826 * 1.5 / 1000.5)
 
 
-@pytest.mark.parametrize("function", [median, mad, median_interval, summarize])
-def test_no_samples_are_refused(function) -> None:
-    with pytest.raises(ValueError, match="no"):
-        function([])
-
-
-@pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0])
-def test_a_confidence_that_is_none_is_refused(confidence: float) -> None:
-    with pytest.raises(ValueError, match="confidence"):
-        median_interval([1, 2], confidence)
-
-
 class TestMoreRepeats:
     @given(SAMPLES, st.none() | CYCLES, st.integers(1, 200))
     def test_never_asks_for_more_than_there_may_be(
@@ -128,18 +116,6 @@ class TestMoreRepeats:
 
     def test_one_sample_is_never_enough(self) -> None:
         assert more_repeats([2000], 1000) == least_samples() - 1
-
-    def test_few_samples_near_the_incumbent_are_made_enough(self) -> None:
-        assert more_repeats([1000, 1040, 1010], 1005) == 3
-
-    def test_without_an_incumbent_an_interval_is_enough(self) -> None:
-        assert more_repeats([1000, 1040, 1010], None) == 3
-        assert more_repeats([1000, 1040, 1010, 1020, 1000, 1003], None) == 0
-
-    def test_the_nearer_the_incumbent_the_more(self) -> None:
-        samples = [1000 + 4 * k for k in range(20)]
-        far, near = more_repeats(samples, 1020), more_repeats(samples, 1036)
-        assert 0 < far < near <= len(samples)
 
     def test_what_nobody_can_tell_apart_is_not_measured_for_ever(self) -> None:
         assert more_repeats([1000, 1001, 1000, 1001, 1000, 1001], 1000) == 0
@@ -175,18 +151,11 @@ class TestThrottled:
     def test_a_steady_reference_is_well(self, reference: list[int]) -> None:
         assert throttled(reference, 1000) is None
 
-    def test_nothing_sampled_says_nothing(self) -> None:
-        assert throttled([], 1000) is None
-
     def test_a_slow_reference_is_named(self) -> None:
         found = throttled([1120, 1130, 1125], 1000)
         assert found is not None
         assert found.slowdown == pytest.approx(1.125)
         assert "1.12 times" in found.reason
-
-    def test_ten_percent_is_still_well(self) -> None:
-        assert throttled([1100] * 3, 1000) is None
-        assert throttled([1101] * 3, 1000) is not None
 
     def test_one_disturbed_sample_is_not_heat(self) -> None:
         assert throttled([1000, 1005, 3000, 998, 1001], 1000) is None

@@ -25,7 +25,6 @@ from tests.rig.scripted_adb import (
 from tuner.errors import DeviceError, ToolchainError
 from tuner.measure.android.adb import (
     AdbClient,
-    AdbServer,
     Address,
     ProtocolError,
     Push,
@@ -100,15 +99,6 @@ def test_a_failed_connect_is_a_failure_though_the_server_says_okay(folder: Path,
         ask(folder, [OKAY + text(said)], lambda c: c.connect("h:1"))
 
 
-def test_a_phone_that_is_connected_already_is_connected(folder: Path) -> None:
-    ask(folder, [OKAY + text("already connected to h:1")], lambda c: c.connect("h:1"))
-
-
-def test_no_server_is_a_fault_of_the_device(folder: Path) -> None:
-    with pytest.raises(DeviceError, match="no adb server answers"):
-        asyncio.run(AdbClient(Address(path=str(folder / "nobody"))).version())
-
-
 def test_a_missing_adb_names_the_package(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.delenv("HVXTUNE_ADB", raising=False)
@@ -117,23 +107,6 @@ def test_a_missing_adb_names_the_package(monkeypatch: pytest.MonkeyPatch, folder
     monkeypatch.setenv("HVXTUNE_ADB", "/nowhere/adb")
     with pytest.raises(ToolchainError, match="/nowhere/adb is not a program"):
         find_adb()
-
-
-def test_a_program_that_is_no_adb_is_told_with_what_it_said(folder: Path) -> None:
-    other = folder / "adb"
-    other.write_text("#!/bin/sh\necho I am no adb >&2\nexit 3\n")
-    other.chmod(0o755)
-    server = AdbServer(other)
-    with pytest.raises(ToolchainError, match="I am no adb"):
-        asyncio.run(server.client())
-    assert server.pid is None
-
-
-@pytest.mark.parametrize("given", ["5037", "host:", ":5037", "host:99999", "host:x"])
-def test_a_wrong_address_of_a_server_is_told(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-    monkeypatch.setenv("HVXTUNE_ADB_SERVER", given)
-    with pytest.raises(ToolchainError, match="HVXTUNE_ADB_SERVER"):
-        AdbServer()
 
 
 def test_a_server_whose_queue_is_full_is_waited_for(folder: Path) -> None:

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.errors import DeviceError, InternalError
+from tuner.errors import DeviceError
 from tuner.measure.android.adb import (
     CHUNK_BYTES,
     ProtocolError,
     RefusedError,
     ShellOutput,
-    Stat,
     printable,
     read_file,
     read_shell,
@@ -27,9 +26,7 @@ from tuner.measure.android.adb import (
     read_status,
     read_sync_okay,
     read_text,
-    request,
     sync_chunk,
-    sync_request,
 )
 
 T = TypeVar("T")
@@ -135,18 +132,3 @@ def test_more_than_was_asked_for_is_not_taken() -> None:
         read(pulled, [struct.pack("<4sI", b"DATA", CHUNK_BYTES + 1)])
     with pytest.raises(ProtocolError, match="exit status of 2 bytes"):
         read(shell, [packet(3, b"\0\0")])
-
-
-def test_a_file_that_is_not_there_has_mode_0() -> None:
-    assert read(read_stat, [b"STAT" + bytes(12)]) is None
-    assert read(read_stat, [b"STAT" + struct.pack("<3I", 0o100644, 7, 9)]) == Stat(0o100644, 7, 9)
-
-
-def test_requests_carry_their_length() -> None:
-    assert request("host:version") == b"000chost:version"
-    assert sync_request(b"STAT", "/a") == b"STAT\2\0\0\0/a"
-    for too_long in ("", "x" * 65536):
-        with pytest.raises(InternalError):
-            request(too_long)
-    with pytest.raises(InternalError):
-        sync_request(b"STAT", "x" * 1025)

@@ -24,7 +24,6 @@ from tuner.measure.android.adb import (
     find_adb,
     request,
 )
-from tuner.measure.android.link import PhoneLink
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +50,7 @@ def with_client(phone: EmulatedPhone, act: Callable[[AdbClient], Awaitable[T]]) 
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize("status", [0, 1, 42, 255])
+@pytest.mark.parametrize("status", [0, 255])
 def test_exit_statuses_and_both_outputs_come_through(phone: EmulatedPhone, status: int) -> None:
     command = f"echo out; echo err >&2; exit {status}"
     output = with_client(phone, lambda c: c.shell(phone.address, command, 10))
@@ -144,32 +143,3 @@ def test_a_server_that_is_killed_while_it_starts_is_started_again(
     version, starts = asyncio.run(run())
     assert version >= 41
     assert starts == 2
-
-
-def test_first_requests_at_once_wait_for_one_connection(phone: EmulatedPhone) -> None:
-    async def run() -> list[bytes]:
-        server = AdbServer()
-        link = PhoneLink(phone.address, by_address=True)
-        try:
-            asked = (link.shell(server, f"echo {n}", PATIENCE_S) for n in range(24))
-            return [output.stdout for output in await asyncio.gather(*asked)]
-        finally:
-            server.close()
-
-    assert asyncio.run(run()) == [b"%d\n" % n for n in range(24)]
-
-
-def test_a_phone_that_was_forgotten_is_connected_again(phone: EmulatedPhone) -> None:
-    async def run() -> list[bytes]:
-        server = AdbServer()
-        link = PhoneLink(phone.address, by_address=True)
-        said = []
-        try:
-            for n in range(12):
-                said.append((await link.shell(server, f"echo {n}", PATIENCE_S)).stdout)
-                await (await server.client()).disconnect(phone.address)
-        finally:
-            server.close()
-        return said
-
-    assert asyncio.run(run()) == [b"%d\n" % n for n in range(12)]

@@ -115,12 +115,6 @@ def test_a_candidate_that_dies_loses_itself_and_those_behind_it_wait(
     assert [outcome(one) for one in three] == ["ok", Outcome.RUN_ERROR, None]
 
 
-def test_a_candidate_that_hangs_has_timed_out(entry: BundleEntry, run: QueuedRun) -> None:
-    two = packed(entry, run, 2)
-    assign_results(slots_of(two, None), called(run, begun=0, complete=False, timed_out=True), 60)
-    assert [outcome(one) for one in two] == [Outcome.TIMEOUT, None]
-
-
 def test_who_dies_behind_a_bad_one_is_not_blamed(entry: BundleEntry, run: QueuedRun) -> None:
     two = packed(entry, run, 2)
     bad = ended(0, DspState.CALL_FAILED)
@@ -201,11 +195,3 @@ def test_wrong_memory_is_a_wrong_output_with_its_place(entry: BundleEntry, run: 
     )
     assert outcome(one[0]) == Outcome.WRONG_OUTPUT
     assert "output[0, 7]" in str(one[0].error)
-
-
-def test_a_piece_of_the_memory_is_the_phones_fault(entry: BundleEntry, run: QueuedRun) -> None:
-    one = packed(entry, run, 1)
-    found = called(run, ended(0))
-    cut = {"sums": {0: "f" * 64}, "wrong": {0: bytes(100)}}
-    assign_results(slots_of(one, None), CallResult(**{**vars(found), **cut}), 60)
-    assert outcome(one[0]) == "device"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import DeviceError
-from tuner.measure.dsp.queue import DspState, Kind, Power, read_records, results_of
+from tuner.measure.dsp.queue import DspState, Kind, read_records, results_of
 
 NONCE = bytes(range(16))
 
@@ -100,16 +100,3 @@ def test_a_driver_that_gives_up_says_why() -> None:
     assert results.gave_up is DspState.DAMAGED
     assert not results.complete
     assert len(results.ended) == 1
-
-
-@pytest.mark.parametrize(
-    ("bits", "told"),
-    [
-        (0, "cannot be asked for"),
-        (1, "highest clocks refused, power for HVX refused"),
-        (3, "highest clocks granted, power for HVX refused"),
-        (7, "highest clocks granted, power for HVX granted"),
-    ],
-)
-def test_what_the_dsp_granted_is_told_in_words(bits: int, told: str) -> None:
-    assert Power(bits).told == told

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tuner.errors import InternalError, UserError
+from tuner.errors import UserError
 from tuner.measure.farm.roster import (
     LEASE_S,
     Checked,
@@ -232,27 +232,6 @@ class RosterConformance:
         assert "answer" in told[0].reason
         assert roster.events("pixel", 1) == told[:1]
         assert roster.events("pixel", 10, before=told[0].number) == told[1:]
-
-    def test_a_state_that_may_not_follow_changes_nothing(self, roster: Roster) -> None:
-        self.ready(roster)
-        lease = self.leased(roster, Purpose.CHECK)
-        before = roster.device("pixel")
-        for state in (DeviceState.LEASED, DeviceState.DRAINED):
-            with pytest.raises(InternalError, match=f"given back {state}"):
-                roster.give_back(lease, state, "x", tally=Tally(trials=1))
-        assert roster.device("pixel") == before
-
-    def test_rates_are_of_the_latest_minutes(self, roster: Roster, clock: Clock) -> None:
-        self.ready(roster)
-        for _ in range(20):
-            clock.now += 60
-            roster.give_back(self.leased(roster), DeviceState.READY, tally=Tally(trials=30))
-        record = roster.device("pixel")
-        assert record.trials_per_minute(clock.now) == 30
-        assert record.trials_per_minute(clock.now + 300) == 15
-        assert record.trials_per_minute(clock.now + 3000) == 0
-        assert record.trials == 600
-        assert len(record.minutes) == 15
 
     def test_an_unknown_device_is_refused_with_those_there_are(self, roster: Roster) -> None:
         roster.enrol(PHONE)

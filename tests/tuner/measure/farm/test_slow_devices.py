@@ -37,15 +37,6 @@ def test_a_device_that_was_slow_from_the_first_is_found_out_by_those_like_it() -
     assert roster.device("bad").trials == 0
 
 
-def test_another_kind_of_phone_may_be_slower() -> None:
-    rig = StandInFarm({"old": Script(slow=1.5, fingerprint={"soc": "old"}), "new": Script()})
-    roster = MemoryRoster()
-    for name in rig.devices:
-        with measuring(rig, on=name, roster=roster) as measurer:
-            measured(measurer, GOOD[:4])
-    assert {record.state for record in roster.devices()} == {DeviceState.READY}
-
-
 def test_a_device_that_cooled_down_is_used_again() -> None:
     rig = StandInFarm({"only": Script(hot_c=90.0)})
     roster = MemoryRoster()

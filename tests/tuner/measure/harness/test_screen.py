@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tuner import conformance
-from tuner.conformance.candidates import artifact_of, scale_artifact, scale_problem
+from tuner.conformance.candidates import artifact_of, scale_problem
 from tuner.errors import CandidateError
 from tuner.measure.harness.linking import screen
 from tuner.measure.qemu.measurer import QemuMeasurer
@@ -65,21 +65,15 @@ def skeleton(instruction: str) -> str:
 
 LACKED_BY_ALL = [
     "v1.sf = vadd(v2.sf,v3.sf)",
-    "v1.qf32 = vadd(v2.sf,v3.sf)",
     "v1.qf16 = vmpy(v2.hf,v3.hf)",
-    "v1.sf = v2.qf32",
     "v1.hf = v3:2.qf32",
-    "v1.sf = v2.w",
     "v1.w = v2.sf",
-    "v1.hf = v2.h",
-    "v1.sf = vmax(v2.sf,v3.sf)",
     "q0 = vcmp.gt(v2.sf,v3.sf)",
     "v1:0.sf += vmpy(v2.hf,v3.hf)",
     "v3:0.w = vrmpyz(v4.b,r3.b)",
 ]
 LACKED_BY_THE_OLD = [
     "v1.uh = vmpy(v2.uh,v3.uh):>>16",
-    "v1.ub = vasr(v3:2.uh,v4.ub):sat",
     "v1:0.w = v6mpy(v3:2.ub,v5:4.b,#1):v",
     "r1 = memw_aq(r2)",
     "jumprh r1",
@@ -87,7 +81,6 @@ LACKED_BY_THE_OLD = [
 HAD_BY_ALL = [
     "v1.b = vadd(v2.b,v3.b)",
     "v1.uw += vrmpy(v2.ub,r3.ub)",
-    "v1:0.h = vmpy(v2.ub,v3.b)",
     "v1 = vmemu(r0+#1)",
     "if (!q0) v1.b += v2.b",
     "v3:2.h |= vunpacko(v4.b)",
@@ -101,29 +94,21 @@ HAD_BY_ALL = [
 
 
 @pytest.mark.parametrize("instruction", LACKED_BY_ALL + LACKED_BY_THE_OLD)
-def test_what_the_old_release_lacks_is_named(instruction: str, tmp_path: Path) -> None:
-    message = refusal(assembled(tmp_path, f"  {{ {instruction} }}"))
-    assert "uses the instruction" in message
+def test_what_a_release_lacks_is_named(instruction: str, tmp_path: Path) -> None:
+    artifact = assembled(tmp_path, f"  {{ {instruction} }}")
+    message = refusal(artifact)
     assert "in entry, which QEMU 7.2 does not implement" in message
     shown = message.removeprefix("uses the instruction ").split(" (")[0]
     assert skeleton(shown) == skeleton(instruction)
+    if instruction in LACKED_BY_ALL:
+        assert "QEMU 10.0" in refusal(artifact, release=NEW)
+    else:
+        screen(artifact.object_bytes, "v81", lacked_by(NEW))
 
 
-@pytest.mark.parametrize("instruction", LACKED_BY_ALL)
-def test_floating_point_is_lacked_by_every_release(instruction: str, tmp_path: Path) -> None:
-    assert "QEMU 10.0" in refusal(assembled(tmp_path, f"  {{ {instruction} }}"), release=NEW)
-
-
-@pytest.mark.parametrize("instruction", LACKED_BY_THE_OLD)
-def test_integer_instructions_pass_where_they_are_implemented(
-    instruction: str, tmp_path: Path
-) -> None:
-    screen(assembled(tmp_path, f"  {{ {instruction} }}").object_bytes, "v81", lacked_by(NEW))
-
-
-@pytest.mark.parametrize("instruction", HAD_BY_ALL)
-def test_instructions_of_every_release_pass(instruction: str, tmp_path: Path) -> None:
-    screen(assembled(tmp_path, f"  {{ {instruction} }}").object_bytes, "v81", lacked_by(OLD))
+def test_instructions_of_every_release_pass(tmp_path: Path) -> None:
+    packets = "\n".join(f"  {{ {instruction} }}" for instruction in HAD_BY_ALL)
+    screen(assembled(tmp_path, packets).object_bytes, "v81", lacked_by(OLD))
 
 
 def test_an_instruction_is_found_wherever_it_is_in_a_packet(tmp_path: Path) -> None:
@@ -140,15 +125,10 @@ def test_no_instruction_is_known_by_two_names() -> None:
         assert [f.syntax for _, f in find_missing(np.array([word]), OLD)] == [instruction.syntax]
 
 
-def test_a_newer_release_lacks_less() -> None:
-    assert set(missing_instructions(NEW)) < set(missing_instructions(OLD))
-
-
 @pytest.mark.parametrize(
     ("version", "release"),
     [
         ("qemu-hexagon version 7.2.22 (Debian 1:7.2+dfsg-7)", (7, 2)),
-        ("qemu-hexagon version 8.1.0", (8, 1)),
         ("qemu-hexagon version 10.0.13", (10, 0)),
     ],
 )
@@ -215,9 +195,7 @@ def test_an_object_for_a_newer_arch_is_refused(tmp_path: Path) -> None:
             "cannot be linked",
         ),
         ("  .globl memcpy\nmemcpy:\n", "entry", "cannot be linked"),
-        ("  .globl run_cases\nrun_cases:\n", "entry", "cannot be linked"),
         ("  { call printf }\n", "entry", "needs printf"),
-        ("  { call fopen }\n", "entry", "needs fopen"),
     ],
 )
 def test_an_object_that_does_not_fit_the_harness_is_infeasible(
@@ -240,10 +218,6 @@ def test_position_independent_code_is_welcome(problem: Problem) -> None:
         assert measurer.measure(problem, artifact).measurement.verified
 
 
-def test_screening_finds_nothing_wrong_in_ordinary_code(problem: Problem) -> None:
-    screen(scale_artifact(problem).object_bytes, "v66", lacked_by(OLD))
-
-
 def test_an_object_of_endless_tables_is_refused_at_once(tmp_path: Path) -> None:
     many = "".join(f"  .globl s{n}\n  .set s{n}, {n}\n" for n in range(100_001))
     assert "at most 100000 are accepted" in refusal(assembled(tmp_path, many))
@@ -251,7 +225,7 @@ def test_an_object_of_endless_tables_is_refused_at_once(tmp_path: Path) -> None:
     assert "at most 67108864 are accepted" in refusal(padded)
 
 
-@pytest.mark.parametrize("arch", ["v66", "v68", "v69", "v71", "v73"])
+@pytest.mark.parametrize("arch", ["v66", "v68", "v73"])
 def test_integer_code_runs_on_every_arch_the_simulator_can_run(problem: Problem, arch: str) -> None:
     if not find_simulator().runs(arch):
         pytest.skip(f"{find_simulator().version} cannot run {arch} code")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,20 +12,16 @@ from tests.rig.stand_in_sdk import make_sdk, trouble
 from tuner.conformance.candidates import scale_artifact, scale_problem
 from tuner.conformance.devices import HASTY_S
 from tuner.conformance.patience import PATIENCE_S
-from tuner.errors import CandidateError, DeviceError, UserError
+from tuner.errors import CandidateError, DeviceError
 from tuner.measure.device import (
     Bundle,
     BundleEntry,
     Limits,
-    Member,
     Sampled,
-    find_kind,
 )
 from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimSettings
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.paths import cached
-from tuner.problem.target import find_target
-from tuner.records.outcome import Outcome
 
 pytestmark = pytest.mark.slow
 PIC = ("-fPIC",)
@@ -101,14 +95,6 @@ def test_one_that_dies_or_hangs_loses_only_itself(device: HexagonSim) -> None:
     assert [told(r) for r in results] == ["ok", "run_error", "ok", "timeout", "ok"]
 
 
-def test_a_slow_candidate_is_cut_off(device: HexagonSim) -> None:
-    (quick,) = device.run(Bundle([entry()]))
-    assert isinstance(quick, Sampled)
-    slow = replace(entry("SLOW"), budget_cycles=2 * quick.measurement.cycles)
-    (result,) = device.run(Bundle([slow]))
-    assert told(result) == Outcome.CUTOFF
-
-
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
@@ -127,29 +113,6 @@ def test_a_simulator_that_fails_is_never_the_candidates_fault(
     assert [told(r) for r in device.run(Bundle([entry()]))] == ["ok"]
 
 
-def test_closing_from_another_thread_ends_a_call(device: HexagonSim) -> None:
-    patient = HexagonSim(device._settings, "patient", Limits(task_s=600.0))
-    timer = threading.Timer(1.5, patient.close)
-    timer.start()
-    with pytest.raises(DeviceError, match="closed"):
-        patient.run(Bundle([entry("HANGS")]))
-    timer.join()
-    with pytest.raises(DeviceError, match="closed"):
-        patient.run(Bundle([entry()]))
-
-
-def test_it_answers_and_names_itself(device: HexagonSim, sdk: Path) -> None:
-    assert "hexagon-sim 8.7.06" in device.probe("nonce").details["simulator"]
-    assert device.fingerprint() == device.fingerprint()
-    assert device.fingerprint()["arch"] == "v66"
-    device.clean()
-    with pytest.raises(UserError, match="v68"):
-        device.require(find_target("hexagon-v68"))
-    (sdk / "rtos/qurt/computev66/sdksim_bin/runelf.pbn").unlink()
-    with pytest.raises(DeviceError, match=r"runelf\.pbn"):
-        device.probe("nonce")
-
-
 def test_folders_of_killed_processes_are_removed(device: HexagonSim) -> None:
     home = cached("hexagon-sim")
     dead, own = home / "999999999-x", home / f"{os.getpid()}-x"
@@ -158,10 +121,3 @@ def test_folders_of_killed_processes_are_removed(device: HexagonSim) -> None:
     device.clean()
     assert (dead.exists(), own.exists()) == (False, True)
     own.rmdir()
-
-
-def test_the_farm_opens_it(sdk: Path) -> None:
-    settings = HexagonSimSettings(name="sdk", root=str(sdk), arch="v66")
-    with Member("sdk-1", HexagonSim, settings).open(Limits()) as device:
-        assert isinstance(device, HexagonSim)
-        assert find_kind("hexagon-sim") is HexagonSim

@@ -23,8 +23,6 @@ Done!
 \tT2: Insns=0 Packets=0
 \tTotal: Insns=5500 Pcycles=8841
 """
-QUIET = "\tTotal: Insns=12 Pcycles= 34\n"
-OTHER_VERSION = "Total Pcycles : 99\n"
 
 COUNTS = st.integers(0, 10**18)
 
@@ -37,12 +35,6 @@ def tail(threads: list[tuple[int, int]], pcycles: int) -> str:
 
 def test_the_documented_end_of_a_run_is_read() -> None:
     assert read_pcycles(AFTER_A_RUN) == 8841
-
-
-def test_what_is_not_said_is_not_known() -> None:
-    assert read_pcycles(QUIET) == 34
-    assert read_pcycles(OTHER_VERSION) == 99
-    assert read_pcycles("hexagon-sim ERROR: no licence\n") is None
 
 
 @given(st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=8), COUNTS)
@@ -68,9 +60,3 @@ def test_counters_are_read_by_name_or_number_and_the_last_value_counts() -> None
     text = "PMU statistics\nHVX_REG_ORDER : 12\n0x2a = 7\nPCYCLES  100\nPCYCLES  200\n\n---\n"
     counters = read_counters(text)
     assert counters == {"HVX_REG_ORDER": 12, "0x2a": 7, "PCYCLES": 200}
-
-
-@given(st.dictionaries(st.from_regex(r"[A-Z][A-Z_]{0,20}", fullmatch=True), COUNTS, max_size=6))
-def test_counters_written_with_a_colon_come_back(counters: dict[str, int]) -> None:
-    text = "".join(f"{name}: {value}\n" for name, value in counters.items())
-    assert read_counters(text) == counters

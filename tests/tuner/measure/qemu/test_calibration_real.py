@@ -106,14 +106,3 @@ def test_known_costs_come_back_from_forty_noisy_samples_of_real_schedules(
     assert told["outliers"] == [11, 31]
     assert told["error_cross_validated"]["median"] < told["error_before"]["median"] / 2
     assert told["error_cross_validated"]["percentile_90"] < told["error_before"]["percentile_90"]
-
-
-@pytest.mark.slow
-def test_costs_that_these_schedules_do_not_show_are_refused_by_name(
-    samples: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = tmp_path / "calibrated.toml"
-    assert main(["farm", "calibrate", "--samples", str(samples), "--output", str(place)]) == 2
-    said = capsys.readouterr().err
-    assert [name for name in NOT_SHOWN if f"--fix {name}" not in said] == []
-    assert not place.exists()

@@ -32,10 +32,8 @@ def branching(rounds: int, taken_when: str) -> str:
 @pytest.mark.parametrize(
     ("taken_when", "mispredicted"),
     [
-        ("#0", 0),  # always
         ("#1", 0),  # never
         ("and(r5, #1)", 500),  # every second time
-        ("and(r5, #7)", 125),  # every eighth time
         ("sub(#0, r5)", 1),  # the first time only
     ],
 )
@@ -48,35 +46,11 @@ def test_the_rarer_way_of_a_conditional_jump_is_mispredicted(
     assert cost.cycles == cost.packets + cost.stalls + mispredicted * COST.mispredict
 
 
-def test_a_loop_closed_by_a_conditional_jump_mispredicts_its_end(tmp_path: Path) -> None:
-    body = """
-        { r5 = #100 }
-        1: { r5 = add(r5, #-1) }
-        { p0 = cmp.gt(r5, #0) ; if (p0.new) jump:t 1b }
-    """
-    cost = time_packets(body, tmp_path)
-    assert cost.events["mispredicts"] == 1
-    assert cost.packets == 1 + 2 * 100
-
-
 def test_a_hardware_loop_jumps_back_for_nothing(tmp_path: Path) -> None:
     body = "{ loop0(1f, #100) }\n1: { nop }\n{ nop }:endloop0\n"
     cost = time_packets(body, tmp_path)
     assert cost.events["loop_ends"] == 100
     assert cost.cycles == 1 + 2 * 100 + 100 * COST.loop_end
-
-
-def test_calls_and_returns_are_predicted(tmp_path: Path) -> None:
-    body = """
-        { r5 = r31 }
-        { call 1f }
-        { jump 2f }
-        1: { jumpr r31 }
-        2: { r31 = r5 }
-        { nop }
-    """
-    cost = time_packets(body, tmp_path)
-    assert cost.cycles == cost.packets == 6
 
 
 # Parallel loops
@@ -108,11 +82,9 @@ def cycles(body: str, folder: Path, contexts: int) -> int:
     return run_packets(body, folder, "none", replace(TARGET, hvx_contexts=contexts)).timing.cycles
 
 
-@pytest.mark.parametrize("contexts", [1, 2, 4])
-@pytest.mark.parametrize("tasks", [4, 6])
-def test_tasks_go_to_the_first_context_that_is_free(
-    tmp_path: Path, contexts: int, tasks: int
-) -> None:
+@pytest.mark.parametrize("contexts", [1, 4])
+def test_tasks_go_to_the_first_context_that_is_free(tmp_path: Path, contexts: int) -> None:
+    tasks = 6
     # 2000 packets more in every task make the loop longer by those of the context with most tasks.
     more = cycles(parallel(tasks, "##2000"), tmp_path, contexts)
     less = cycles(parallel(tasks, "##1000"), tmp_path, contexts)
@@ -137,15 +109,3 @@ def test_every_loop_and_every_task_has_its_price(tmp_path: Path) -> None:
     assert one.breakdown["parallel loop"] == pytest.approx(each, abs=5)
     two = run_packets(parallel(4, "#1", loops=2), tmp_path).timing
     assert two.breakdown["parallel loop"] == pytest.approx(2 * each, abs=10)
-
-
-def test_packets_of_all_tasks_are_counted(tmp_path: Path) -> None:
-    more = run_packets(parallel(6, "##2000"), tmp_path).timing
-    less = run_packets(parallel(6, "##1000"), tmp_path).timing
-    assert more.packets - less.packets == 6 * 2000
-    assert more.cycles < more.packets
-
-
-def test_core_cycles_of_a_parallel_loop_are_its_cycles_without_ddr(tmp_path: Path) -> None:
-    timing = run_packets(parallel(6, "##2000"), tmp_path, "warm").timing
-    assert timing.core_cycles == timing.cycles

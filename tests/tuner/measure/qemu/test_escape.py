@@ -30,36 +30,25 @@ HARNESS_STACK, TABLES, REPORT, CASE = 0xE8000000, 0x20000000, 0x20010000, 0x3000
 
 SYSTEM_CALLS = {
     "unlinkat": 35,
-    "mkdirat": 34,
     "mount": 40,
-    "chdir": 49,
     "openat": 56,
     "close": 57,
     "pipe2": 59,
     "read": 63,
     "write": 64,
-    "exit": 93,
     "exit_group": 94,
     "futex": 98,
-    "nanosleep": 101,
     "ptrace": 117,
     "kill": 129,
-    "tgkill": 131,
     "rt_sigaction": 134,
-    "rt_sigreturn": 139,
     "setuid": 146,
-    "setrlimit": 164,
     "prctl": 167,
-    "shmget": 194,
     "socket": 198,
-    "bind": 200,
-    "brk": 214,
     "munmap": 215,
     "clone": 220,
     "execve": 221,
     "mmap": 222,
     "mprotect": 226,
-    "prlimit64": 261,
     "process_vm_writev": 271,
     "memfd_create": 279,
     "bpf": 280,
@@ -158,7 +147,7 @@ def outcome_of(measurer: QemuMeasurer, problem: Problem, artifact: Artifact) -> 
     return caught.value.outcome, caught.value.message
 
 
-QUICK = {"openat", "write", "exit_group", "kill", "socket", "execve", "mmap", "clone3"}
+QUICK = {"openat", "socket", "clone3"}
 """One of each kind, tried by the fast tests too; each costs a compilation and a run."""
 
 
@@ -171,13 +160,6 @@ def test_no_system_call_is_made(measurer: QemuMeasurer, problem: Problem, name: 
     outcome, message = outcome_of(measurer, problem, artifact)
     assert outcome is Outcome.RUN_ERROR
     assert "made the system call" in message
-
-
-def test_no_file_is_made(measurer: QemuMeasurer, problem: Problem, tmp_path: Path) -> None:
-    place = tmp_path / "made by the candidate"
-    artifact = hostile(problem, "OPENS_A_FILE", f'-DPATH="{place}"')
-    assert outcome_of(measurer, problem, artifact)[0] is Outcome.RUN_ERROR
-    assert not place.exists()
 
 
 ENDINGS = [
@@ -216,7 +198,11 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize(
-    ("attack", "number", "expected", "says"), ENDINGS, ids=[f"{e[0]}-{e[1]:#x}" for e in ENDINGS]
+    ("attack", "number", "expected", "says"),
+    [
+        pytest.param(*e, id=f"{e[0]}-{e[1]:#x}", marks=[] if n % 3 == 0 else pytest.mark.slow)
+        for n, e in enumerate(ENDINGS)
+    ],
 )
 def test_an_attack_ends_in_its_outcome(
     measurer: QemuMeasurer,
@@ -232,16 +218,6 @@ def test_an_attack_ends_in_its_outcome(
     outcome, message = outcome_of(judge, problem, artifact)
     assert outcome is expected, message
     assert says in message
-
-
-def test_registers_left_in_disorder_do_not_lead_the_harness_astray(
-    measurer: QemuMeasurer, problem: Problem
-) -> None:
-    orderly = measurer.measure(problem, hostile(problem, "NONE")).measurement
-    disorderly = hostile(problem, "LEAVES_REGISTERS_IN_DISORDER")
-    measurement = measurer.measure(problem, disorderly).measurement
-    assert measurement.verified
-    assert abs(measurement.packets - orderly.packets) < 60
 
 
 @pytest.mark.parametrize("attack", ["TALKS_TO_THE_TERMINAL", "TALKS_WITHOUT_END"])
@@ -261,7 +237,7 @@ def test_the_next_candidate_is_measured_as_ever(measurer: QemuMeasurer, problem:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(15))
 def test_a_damaged_object_is_refused_or_measured_right(
     hasty_measurer: QemuMeasurer, problem: Problem, seed: int
 ) -> None:

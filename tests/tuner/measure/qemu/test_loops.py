@@ -51,33 +51,6 @@ def test_what_is_around_a_loop_is_not_in_it(tmp_path: Path) -> None:
     assert [p.count for p in inner.packets] == [7 * 3 * 10] * 2
 
 
-def test_one_packet_can_end_two_loops(tmp_path: Path) -> None:
-    body = """
-        { loop1(1f,#3) }
-        1: { loop0(2f,#10) }
-        2: { v5 = v1 }
-        { v6 = v1 ; nop }:endloop0:endloop1
-    """
-    explanation = explain_packets(body, tmp_path)
-    inner, outer = region_with(explanation, "v6 = v1"), region_with(explanation, "loop0(")
-    assert (inner.times, outer.times) == (30, 3)
-    assert inner.inside == outer.begin
-
-
-def test_loops_one_after_the_other_are_two(tmp_path: Path) -> None:
-    body = """
-        { loop0(1f,#10) }
-        1: { v5 = v1 }
-        { nop }:endloop0
-        { loop0(2f,#20) }
-        2: { v6 = v1 }
-        { nop }:endloop0
-    """
-    explanation = explain_packets(body, tmp_path)
-    assert [region_with(explanation, f"v{i} = v1").times for i in (5, 6)] == [10, 20]
-    assert [region_with(explanation, f"v{i} = v1").inside for i in (5, 6)] == [None, None]
-
-
 def test_a_hardware_loop_may_end_before_its_start(tmp_path: Path) -> None:
     """Compilers lay out blocks as they like."""
     body = """
@@ -149,8 +122,8 @@ def test_a_loop_only_an_indirect_jump_leads_to_is_found() -> None:
     assert (loop.header, loop.body) == (40, {40, 44})
 
 
-@pytest.mark.parametrize("depth", [3000])
-def test_long_bodies_do_not_exhaust_the_stack(depth: int) -> None:
+def test_long_bodies_do_not_exhaust_the_stack() -> None:
+    depth = 3000
     packets = {4 * i: flowing() for i in range(depth)} | {4 * depth: flowing(0)}
     (loop,) = find_loops(packets)
     assert len(loop.body) == depth + 1
@@ -166,16 +139,11 @@ UNFRAME = "{ r29 = add(r29,#8192) }\n"
     ("packets", "text", "spills"),
     [
         ("{ vmem(r29+#1) = v1 }", "vmem(r29", 1),
-        ("{ v5 = vmem(r29+#1) }", "vmem(r29", 1),
         ("{ v5 = vmem(r30+#-1) }", "vmem(r30", 1),
-        ("{ v5 = vmem(r10+#1) }", "vmem(r10", 0),
         ("{ memw(r29+#4) = r1 }", "memw(r29", 0),
-        ("{ r4 = add(r29,#2048) }\n{ vmem(r4+#-3) = v1 }", "vmem(r4", 1),
         ("{ r4 = add(r29,#2048) }\n{ nop }\n{ v5 = vmem(r4+#1) ; v6 = v1 }", "vmem(r4", 1),
-        ("{ r4 = add(r29,#2048) }\n{ r5 = r4 }\n{ vmem(r5+#0) = v1 }", "vmem(r5", 1),
         # Packets read registers as they were before:
         ("{ r4 = r10 }\n{ r4 = add(r29,#2048) ; vmem(r4+#0) = v1 }", "vmem(r4", 0),
-        ("{ r4 = add(r29,#2048) }\n{ r4 = r10 }\n{ vmem(r4+#0) = v1 }", "vmem(r4", 0),
         ("{ r4 = add(r29,#2048) }\n{ r5:4 = combine(r10,r10) }\n{ v5 = vmem(r4+#0) }", "v5", 0),
         # A pointer that walks is a buffer on the stack, no spill slot:
         ("{ r4 = add(r29,#2048) }\n{ vmem(r4++#1) = v1 }\n{ vmem(r4+#2) = v2 }", "r4+#2", 0),

@@ -37,7 +37,7 @@ class TestQemuMeasurer(MeasurerConformance):
         outcome, _ = self.outcome(measurer, problem, artifact, budget_cycles=cycles - 1)
         assert outcome is Outcome.CUTOFF
 
-    @pytest.mark.parametrize("budget", [1, 20_000, 100_000])
+    @pytest.mark.parametrize("budget", [1, 20_000])
     def test_a_run_stops_at_most_one_percent_or_a_block_past_its_budget(
         self, measurer: Measurer, problem: Problem, budget: int
     ) -> None:
@@ -52,11 +52,6 @@ class TestQemuMeasurer(MeasurerConformance):
         ("behaviour", "says"),
         [
             ("EXITS", "exit_group"),
-            ("OPENS_A_FILE", "openat"),
-            ("PRINTS_FOR_EVER", "write"),
-            ("FORKS", "clone"),
-            ("KILLS", "kill"),
-            ("MAPS_MEMORY", "mmap"),
             ("NULL_STORE", "SIGSEGV"),
         ],
     )

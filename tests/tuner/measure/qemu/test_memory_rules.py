@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.measure.qemu.microbenchmark import MODEL, TARGET, nops, run_packets, time_packets
-from tuner.measure.qemu.events import Events
 from tuner.measure.qemu.session import VTCM_BEGIN
 
 COST, RULE = MODEL.parameters, MODEL.hierarchy
@@ -34,17 +33,7 @@ def walk(steps: int, stride: int, packet: str) -> str:
     """
 
 
-def events_of(body: str, folder: Path, caches: str) -> Events:
-    return run_packets(body, folder, caches).timing.events  # type: ignore[arg-type]
-
-
 # Scalar loads and stores: L1D
-
-
-def test_a_scalar_load_that_hits_l1_costs_nothing(tmp_path: Path) -> None:
-    cost = time_packets(HEAP + "{ r5 = memw(r4+#0) }", tmp_path, "warm")
-    assert cost.cycles == 2
-    assert cost.events["l1_misses"] == 0
 
 
 def test_a_scalar_load_of_a_line_only_l2_has_costs_an_l1_miss(tmp_path: Path) -> None:
@@ -95,18 +84,10 @@ def test_a_vector_store_takes_its_lines_out_of_l1(tmp_path: Path) -> None:
 # Vectors: L2, lines, stores on their way
 
 
-def test_a_vector_load_that_hits_l2_costs_its_packet(tmp_path: Path) -> None:
-    cost = time_packets(HEAP + "{ v5 = vmem(r4+#0) }", tmp_path, "warm")
-    assert cost.cycles == 2
-    assert cost.events["l2_accesses"] == VECTOR // LINE
-
-
 @pytest.mark.parametrize(
     ("packet", "offset", "splits"),
     [
         ("{ v5 = vmemu(r4+#0) }", 1, 1),
-        ("{ v5 = vmemu(r4+#0) }", VECTOR, 0),
-        ("{ vmemu(r4+#0) = v1 }", 64, 1),
         ("{ vmemu(r4+#0) = v1 }", 0, 0),
         ("{ v5 = vmem(r4+#0) }", 64, 0),  # the low bits of the address are ignored
     ],
@@ -134,7 +115,7 @@ def test_an_unaligned_vector_store_reads_the_two_lines_it_fills_in_part(tmp_path
     assert cost.cycles == cost.packets + COST.line_split
 
 
-@pytest.mark.parametrize("between", [0, 5, RULE.store_to_load - 1, RULE.store_to_load])
+@pytest.mark.parametrize("between", [5, RULE.store_to_load])
 def test_a_vector_load_waits_for_the_store_of_its_line_to_reach_l2(
     tmp_path: Path, between: int
 ) -> None:
@@ -152,34 +133,9 @@ def test_one_wait_for_stores_serves_the_loads_behind_it(tmp_path: Path) -> None:
     assert cost.breakdown["store to load"] == RULE.store_to_load - 2
 
 
-def test_a_load_of_another_line_does_not_wait_for_a_store(tmp_path: Path) -> None:
-    body = HEAP + "{ vmem(r4+#0) = v1 }\n{ v5 = vmem(r4+#1) }\n"
-    assert time_packets(body, tmp_path, "warm").cycles == 3
-
-
-def test_a_vector_loaded_beside_a_scalar_is_told_apart_from_it(tmp_path: Path) -> None:
-    body = HEAP + "{ r5 = memd(r10+#8) ; v5 = vmem(r4+#0) }\n".replace("r5", "r7:6")
-    cost = time_packets(body, tmp_path, "warm")
-    assert (cost.events["scalar_accesses"], cost.events["l2_accesses"]) == (1, VECTOR // LINE)
-
-
-def test_a_vector_stored_where_one_is_loaded_counts_as_two_accesses(tmp_path: Path) -> None:
-    body = HEAP + "{ v5 = vmem(r4+#0) ; vmem(r4+#0) = v1 }\n"
-    assert time_packets(body, tmp_path, "warm").events["l2_accesses"] == 2 * VECTOR // LINE
-
-
 def test_a_masked_vector_store_is_one_access(tmp_path: Path) -> None:
     body = HEAP + "{ q0 = vcmp.eq(v1.b, v2.b) }\n{ nop }\n{ if (q0) vmem(r4+#0) = v1 }\n"
     assert time_packets(body, tmp_path, "warm").events["l2_accesses"] == VECTOR // LINE
-
-
-@pytest.mark.parametrize(("share", "misses_all"), [(0.5, False), (2.0, True)])
-def test_l2_holds_as_much_as_the_target_says(
-    tmp_path: Path, share: float, misses_all: bool
-) -> None:
-    lines = int(TARGET.l2_bytes * share) // LINE
-    loop = walk(lines, LINE, "{ v5 = vmem(r5+#0) }")
-    assert time_packets(HEAP + loop, tmp_path, "warm").events["l2_misses"] == lines * misses_all
 
 
 @pytest.mark.parametrize("extra", [0, 1])
@@ -193,14 +149,7 @@ def test_a_set_of_l2_holds_as_many_lines_as_it_has_ways(tmp_path: Path, extra: i
 # DDR
 
 
-def test_a_vector_load_from_ddr_waits_its_latency(tmp_path: Path) -> None:
-    cost = time_packets(HEAP + "{ v5 = vmem(r4+#0) }\n" + LONG, tmp_path, "cold")
-    assert cost.breakdown["DDR latency"] == COST.ddr_latency
-    assert cost.cycles == cost.packets + COST.ddr_latency
-    assert cost.events["ddr_read_bytes"] == LINE
-
-
-@pytest.mark.parametrize(("between", "waits"), [(0, 1), (14, 1), (15, 1), (16, 2), (60, 2)])
+@pytest.mark.parametrize(("between", "waits"), [(15, 1), (16, 2)])
 def test_loads_close_to_one_that_waits_for_ddr_wait_with_it(
     tmp_path: Path, between: int, waits: int
 ) -> None:
@@ -208,29 +157,6 @@ def test_loads_close_to_one_that_waits_for_ddr_wait_with_it(
     body = HEAP + "{ v5 = vmem(r4+#0) }\n" + nops(between) + "{ v6 = vmem(r4+#1) }\n" + LONG
     cost = time_packets(body, tmp_path, "cold")
     assert cost.breakdown["DDR latency"] == waits * COST.ddr_latency
-
-
-def test_core_cycles_leave_ddr_out(tmp_path: Path) -> None:
-    body = HEAP + walk(1000, LINE, "{ v5 = vmem(r5+#0) }")
-    cold = run_packets(body, tmp_path, "cold").timing
-    none = run_packets(body, tmp_path, "none").timing
-    assert cold.core_cycles == none.cycles
-    assert cold.cycles > cold.core_cycles
-
-
-def test_transfers_longer_than_the_work_are_what_counts(tmp_path: Path) -> None:
-    lines = 1000
-    stores = walk(lines, LINE, "{ vmem(r5+#0) = v1 }")
-    # Loads after them push out nothing: the lines just stored lie in L2. So fill L2 with others.
-    evict = "{ r4 = ##0x81000000 }\n" + walk(TARGET.l2_bytes // LINE, LINE, "{ vmem(r5+#0) = v1 }")
-    timing = run_packets(HEAP + stores + evict, tmp_path, "cold").timing
-    written = timing.events.count("ddr_written_bytes")
-    assert written == lines * LINE
-    busy = timing.events.count("packets") + timing.events.count("stalls")
-    busy += timing.breakdown.get("DDR latency", 0)
-    moved = (written + timing.events.count("ddr_read_bytes")) / COST.ddr_bandwidth
-    assert timing.breakdown.get("DDR bandwidth", 0) == max(0, round(moved - busy))
-    assert timing.cycles >= moved
 
 
 # Prefetches
@@ -248,8 +174,8 @@ def test_l2fetch_early_enough_hides_the_latency(tmp_path: Path) -> None:
     assert cost.events["l2_misses"] == 0
 
 
-@pytest.mark.parametrize("ahead", [20, 50, 100])
-def test_l2fetch_too_late_hides_what_it_can(tmp_path: Path, ahead: int) -> None:
+def test_l2fetch_too_late_hides_what_it_can(tmp_path: Path) -> None:
+    ahead = 50
     body = HEAP + fetch_box(LINE, 1, LINE) + nops(ahead - 1) + "{ v5 = vmem(r4+#0) }\n" + LONG
     cost = time_packets(body, tmp_path, "cold")
     # Leads are counted in classes, the widest of them 32 packets wide up to here.
@@ -262,11 +188,6 @@ def test_l2fetch_fetches_the_rows_of_its_box(tmp_path: Path) -> None:
     cost = time_packets(body, tmp_path, "cold")
     assert cost.events["prefetched_lines"] == rows * row_bytes // LINE
     assert cost.events["ddr_read_bytes"] == rows * row_bytes
-
-
-def test_l2fetch_of_what_l2_has_moves_nothing(tmp_path: Path) -> None:
-    body = HEAP + fetch_box(LINE, 4, LINE) + LONG
-    assert time_packets(body, tmp_path, "warm").events["prefetched_lines"] == 0
 
 
 def row_by_row(rows: int, fetch: str) -> str:
@@ -332,17 +253,6 @@ def test_vectors_in_vtcm_never_wait_for_ddr(tmp_path: Path) -> None:
     assert cost.events["l2_accesses"] == cost.events["ddr_read_bytes"] == 0
 
 
-def test_a_scalar_load_from_vtcm_is_as_slow_as_an_l1_miss(tmp_path: Path) -> None:
-    cost = time_packets(VTCM + "{ r5 = memw(r4+#0) }\n" * 1, tmp_path, "warm")
-    assert cost.breakdown["L1 miss"] == COST.l1_miss
-
-
-def test_vtcm_ends_where_the_target_says(tmp_path: Path) -> None:
-    last = f"{{ r4 = add(r4, ##{TARGET.vtcm_bytes - VECTOR}) }}\n{{ nop }}\n"
-    body = VTCM + last + "{ v5 = vmem(r4+#0) }\n"
-    assert time_packets(body, tmp_path, "warm").events["vtcm_accesses"] == 1
-
-
 @pytest.mark.parametrize(
     ("packets", "used"),
     [
@@ -358,7 +268,7 @@ def test_vtcm_is_used_as_far_as_it_is_touched(packets: str, used: int, tmp_path:
 GATHER = "{ r6 = #255 }\n{ m0 = r6 ; v5 = vsplat(r0) }\n" + nops(8)
 
 
-@pytest.mark.parametrize("between", [0, 10, RULE.gather_to_load])
+@pytest.mark.parametrize("between", [10, RULE.gather_to_load])
 def test_a_load_waits_for_what_a_gather_brings(tmp_path: Path, between: int) -> None:
     body = (
         VTCM

