@@ -16,15 +16,15 @@ from tuner.space import Config, Constraint, Knob, Space
 SPACE = Space(
     kernel="example",
     knobs=(
-        Knob("tile", (1, 2, 4, 8), "rows of a tile"),
+        Knob("tile", (1, 2, 4), "rows of a tile"),
         Knob("vectors", (1, 2), "native vectors in one iteration"),
         Knob("form", ("plain", "vrmpy"), "reduction form"),
-        Knob("unroll", (1, 2, 4), "unrolled steps", when="tile > 1"),
+        Knob("unroll", (1, 2), "unrolled steps", when="tile > 1"),
         Knob("fold", ("off", "on"), "fold storage", when="unroll > 1 and form == 'vrmpy'"),
     ),
     constraints=(
         Constraint("tile % unroll == 0", "the unrolled steps must divide the tile"),
-        Constraint("form != 'vrmpy' or tile < 8", "wide tiles spill registers"),
+        Constraint("form != 'vrmpy' or tile < 4", "wide tiles spill registers"),
     ),
 )
 """Small enough to be listed; with conditions, constraints, and knobs of both kinds."""

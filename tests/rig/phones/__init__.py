@@ -17,7 +17,7 @@ switch, ``phone`` is a phone, ``boot`` its first process. Where a phone cannot b
 and say why; with ``HVXTUNE_REQUIRE_RIG`` set, as CI does, they fail.
 """
 
-from tests.rig.phones.faults import Fault, RandomFaults, Setting
+from tests.rig.phones.faults import Fault, Setting
 from tests.rig.phones.phone import TOOL, Model, Phone
 from tests.rig.phones.rig import AdbServer, require_rig, running_phones, shared_object
 
@@ -27,7 +27,6 @@ __all__ = [
     "Fault",
     "Model",
     "Phone",
-    "RandomFaults",
     "Setting",
     "require_rig",
     "running_phones",

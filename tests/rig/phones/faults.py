@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -80,28 +79,3 @@ class Setting:
             Fault.TRUNCATED: {"keep_bytes_ppm": self.keep_bytes_ppm},
         }
         return {"seed": self.seed, **rows.get(self.fault, {})}
-
-
-@dataclass
-class RandomFaults:
-    """Settings drawn from ``seed``: which fault, how bad, the same ones every time."""
-
-    seed: int
-    faults: tuple[Fault, ...] = tuple(Fault)
-    _choose: random.Random = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._choose = random.Random(self.seed)
-
-    def draw(self) -> Setting:
-        choose = self._choose
-        return Setting(
-            fault=choose.choice(self.faults),
-            seed=choose.randrange(1 << 31),
-            cycles_ppm=choose.randrange(1_200_000, 3_000_000),
-            at_write=choose.randrange(0, 12),
-            keep_bytes_ppm=choose.randrange(100_000, 950_000),
-            shell_bytes=choose.randrange(0, 200),
-            restart_after_s=choose.choice((None, 0.2)),
-            orphans=choose.random() < 0.5,
-        )

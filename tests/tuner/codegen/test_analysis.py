@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import copy
 import json
 import subprocess
@@ -13,12 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.rig.random_pipelines import random_pipeline
-from tests.rig.unseen_pipelines import CHAINED_SIZES, SIZES, unseen_pipeline
-from tests.rig.uploads import flipped, serialized_pipeline
+from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
 from tuner.codegen.halide.uploads.analysis import Sizes
-from tuner.codegen.halide.uploads.expressions import divided, operations_of, with_extents
+from tuner.codegen.halide.uploads.expressions import divided
 from tuner.errors import UserError
 from tuner.space.derivation import BufferFacts
 
@@ -176,44 +173,6 @@ def test_what_vectors_cannot_do_is_told():
 
 
 @pytest.mark.slow
-def test_small_stages_have_their_extents_in_earnest():
-    """Halide gives the 16 by 7 elements that are needed of the first a size alone."""
-    first = analyse_pipeline(*random_pipeline(168)).facts.stages[0]
-    assert first.extents == (16, 7)
-
-
-@pytest.mark.slow
-def test_reductions_along_rows_are_told():
-    (sums, _) = analyse_pipeline(unseen_pipeline("row_mean"), SIZES["row_mean"]).facts.stages
-    (update,) = sums.updates
-    assert (update.across, update.quads, update.combines) == ("across$x", True, "sum")
-    facts = analyse_pipeline(unseen_pipeline("layer_norm"), CHAINED_SIZES["layer_norm"]).facts
-    assert [one.updates[0].quads for one in facts.stages if one.updates] == [False, False]
-    (total, _) = analyse_pipeline(unseen_pipeline("column_mean"), {"x": 512}).facts.stages
-    assert total.updates[0].across == ""
-
-
-@pytest.mark.slow
-def test_an_edge_that_is_read_at_multiples_is_a_stage():
-    facts = analyse_pipeline(unseen_pipeline("laplacian"), SIZES["laplacian"]).facts
-    assert [(one.name, one.is_edge) for one in facts.stages] == [
-        ("repeat_edge", True),
-        ("half", False),
-        ("doubled", False),
-        ("detail", False),
-    ]
-
-
-@pytest.mark.slow
-def test_what_wraps_an_input_is_no_stage_whatever_its_number():
-    data = made(
-        "again = hl.ImageParam(hl.UInt(8), 2, 'image')\nh = hl.Func('h')\n"
-        "h[x, y] = again[x, y]\nout = hl.Pipeline(h)"
-    )
-    assert [one.name for one in analyse_pipeline(data, {}).facts.stages] == ["h"]
-
-
-@pytest.mark.slow
 def test_a_stencil_without_edges_reads_before_its_input():
     data = made(
         "h = hl.Func('h')\nh[x, y] = image[x - 2, y] + image[x, y + 1]\nout = hl.Pipeline(h)"
@@ -242,16 +201,6 @@ def test_outputs_are_as_large_as_others_read_them():
     assert np.array_equal(smoothed, wanted)
     assert np.array_equal(across, abs(wanted[:, :70] - wanted[:, 2:]))
     assert np.array_equal(change, wanted[:, 1:71] - wide[:8, :70])
-
-
-@pytest.mark.slow
-def test_an_output_begins_where_others_read_it():
-    data = made("h = hl.Func('h')\nh[x, y] = g[x - 1, y]\nout = hl.Pipeline([g, h])")
-    facts = analyse_pipeline(data, {"x": 64, "y": 4}).facts
-    assert [(b.mins, b.extents) for b in facts.outputs] == [((-1, 0), (65, 4)), ((0, 0), (64, 4))]
-    image = np.arange(4 * 66, dtype=np.uint8).reshape(4, 66)
-    ((before, after),) = reference_outputs(data, facts, [[image]])
-    assert np.array_equal(before[:, :64], after)
 
 
 @pytest.mark.slow
@@ -287,13 +236,6 @@ def test_what_cannot_be_tuned_is_refused_with_the_reason(program, reason):
     with pytest.raises(UserError, match=reason) as refused:
         analyse_pipeline(made(program), {})
     assert "cannot be tuned" in refused.value.message
-
-
-@pytest.mark.slow
-def test_damaged_bytes_are_refused_or_analysed_never_more():
-    for data in [*flipped(10, seed=5), serialized_pipeline()[:-9]]:
-        with contextlib.suppress(UserError):
-            assert analyse_pipeline(data, {}).facts.stages
 
 
 @pytest.mark.parametrize(
@@ -354,10 +296,3 @@ def test_an_analysis_that_no_pipeline_gives_is_refused(path, value):
 )
 def test_divisions_by_reciprocals_of_64_bits_are_found(text, dividends):
     assert list(divided(text)) == dividends
-
-
-def test_divisions_by_powers_of_two_are_cheap():
-    mirrored = "x % (2*im.extent.0)"
-    assert operations_of(with_extents(mirrored, {"im.extent.0": 256})) < 10
-    assert operations_of(with_extents(mirrored, {"im.extent.0": 250})) > 1000
-    assert operations_of("f(x)/max(g(x), 1)") > 1000

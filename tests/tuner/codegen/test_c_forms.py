@@ -59,17 +59,6 @@ def test_a_form_is_right_for_odd_shapes_under_every_kind_of_contract(generator, 
             assert measurer.measure(problem, artifact).measurement.verified
 
 
-def test_shapes_are_constants_under_the_static_contract_only():
-    kernel = find_kernel("lut_u8")
-    units = {
-        contract: translation_unit(kernel, kernel.problem({}, contract, TARGET), "")
-        for contract in (Contract.STATIC, Contract.NONE)
-    }
-    assert "enum { input_extent_0 = 512 };" in units[Contract.STATIC]
-    assert "const int input_extent_0" in units[Contract.NONE]
-    assert "return UNALIGNED_HOST" not in units[Contract.NONE]
-
-
 def test_the_loops_know_what_the_contract_says_of_alignment():
     """Where they are: clang forgets what only the caller of their function knows."""
     kernel = find_kernel("lut_u8")
@@ -88,7 +77,3 @@ def test_the_header_declares_the_symbol_for_c_and_cpp():
     text = header(kernel, problem)
     assert f"int {problem.symbol}(struct halide_buffer_t *_input_buffer" in text
     assert 'extern "C"' in text
-
-
-def test_every_kernel_of_ours_has_a_c_form():
-    assert set(kernel_names()) == {kernel for kernel, _ in FORMS}

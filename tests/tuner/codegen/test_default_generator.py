@@ -8,18 +8,16 @@ from pathlib import Path
 import pytest
 
 from service.cli.measurement import read_config
-from tests.rig.scale_u8 import KERNELS, ScaleU8
+from tests.rig.scale_u8 import ScaleU8
 from tuner.codegen import generator_for, generator_of, space_of, starts_of
 from tuner.codegen.portfolio import GENERATOR
 from tuner.errors import UserError
 from tuner.executor.baselines import baseline_of
-from tuner.jobs.one_config import named_config
-from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
+from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Problem
 from tuner.records.request import DEFAULT_GENERATOR, JobOptions
-from tuner.search.transfer import project
 from tuner.space import Config
 
 GEMM = find_kernel("gemm_u8")
@@ -57,10 +55,6 @@ def test_a_single_config_says_what_makes_its_code(problem: Problem) -> None:
     assert generator_of(Packaged(), {GENERATOR: "a knob of the package"}) == "package"
 
 
-def test_named_configs_are_those_of_the_kernel(problem: Problem) -> None:
-    assert named_config(problem, "textbook") == GEMM.textbook_config(problem)
-
-
 @pytest.mark.parametrize("name", ["portfolio", "intrinsics", "c-autovec", "halide"])
 def test_a_stored_config_is_found_with_what_made_it(
     name: str, problem: Problem, tmp_path: Path
@@ -83,24 +77,3 @@ def test_the_baseline_of_a_portfolio_may_be_a_schedule_that_names_no_generator(
     found = baseline_of(schedule.json, DEFAULT_GENERATOR, GEMM, problem, space)
     assert found is not None
     assert found.config == Config({GENERATOR: "halide", **schedule})
-
-
-def test_schedules_cross_between_searches_with_and_without_a_portfolio(problem: Problem) -> None:
-    starts, plain = starts_of(None, GEMM, problem), starts_of("halide", GEMM, problem)
-    space, schedules = space_of(None, GEMM, problem), space_of("halide", GEMM, problem)
-    found = project(space, plain["textbook"], starts["default"])
-    assert found == starts["textbook"]
-    assert project(schedules, starts["textbook"], plain["default"]) == plain["textbook"]
-    written = project(schedules, starts["portfolio:intrinsics"], plain["default"])
-    assert written == plain["default"]  # tried anyway: no trial is lost
-
-
-def test_what_another_problem_has_no_code_for_becomes_a_schedule(
-    monkeypatch: pytest.MonkeyPatch, problem: Problem
-) -> None:
-    monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
-    scale = find_kernel("scale_u8")
-    own = scale.problem({}, Contract.STATIC, problem.target)
-    default = starts_of(None, scale, own)["default"]
-    written = starts_of(None, GEMM, problem)["portfolio:intrinsics"]
-    assert project(space_of(None, scale, own), written, default)[GENERATOR] == "halide"

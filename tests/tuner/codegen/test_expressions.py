@@ -5,18 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tuner.codegen.halide.uploads.expressions import (
-    along_rows,
     arguments_of,
     bits_of,
     calls_of,
     chooses,
     combination,
     follows_loops,
-    is_byte_sum,
-    is_dot,
     looks_up,
     reads_apart,
-    repeats,
 )
 
 KNOWN = frozenset({"image", "table_im", "f"})
@@ -64,54 +60,12 @@ def test_how_an_update_joins_a_term(value, found):
     assert combination(value, "f") == found
 
 
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        ("((uint32)s(y) + uint32((uint8)f(r$x, y)))", True),
-        ("(s(y) + int32((uint8)f(r$x, y)))", True),
-        ("(s(y) + int32((int8)f(r$x, y)))", False),
-        ("((uint32)s(y) + (uint32((uint8)f(r$x, y))*(uint32)3))", False),
-        ("((uint16)s(y) + uint16((uint8)f(r$x, y)))", False),
-    ],
-)
-def test_sums_of_bytes_are_told(value, found):
-    assert is_byte_sum(value, "s") is found
-
-
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        ("((uint32)s(y) + uint32((uint8)f(r$x, y)))", True),
-        ("(s(y) + (int32((uint8)f(r$x, y))*int32((uint8)f((r$x + 3), x))))", True),
-        ("(s(y) + (int32((uint8)f(r$x, y))*int32((uint8)f(x, r$x))))", False),
-        ("(s(y) + int32((uint8)f(r$x*2, y)))", False),
-        ("(s(y) + int32((uint8)table_im(int32((uint8)f(r$x, y)))))", False),
-        ("(s(y) + int32((uint8)f(x, y)))", False),
-    ],
-)
-def test_what_goes_along_rows_is_told(value, found):
-    assert along_rows(value, KNOWN, "r$x") is found
-
-
 def test_what_is_read_beside_its_reader_or_looked_up_is_told():
     assert not reads_apart("f(x, y - 1) + f(x, y)", "f", ["x"])
     assert reads_apart("f(x, y) + f(x + 1, y)", "f", ["x"])
     assert reads_apart("f(r$x, y)", "f", ["x"])
     assert looks_up("table_im(int32((uint8)f(x, y)))", KNOWN)
     assert not looks_up("table_im(max(min(x, 255), 0))", KNOWN)
-
-
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        ("((uint32)s(o) + (uint32((uint8)a_im(k$x))*uint32((uint8)w_im(o, k$x))))", True),
-        ("((int32)s(o) + (int32((int8)a_im(k$x))*int32((uint8)w_im(o, k$x))))", True),
-        ("((uint32)s(o) + (uint32((uint16)a_im(k$x))*uint32((uint8)w_im(o, k$x))))", False),
-        ("((uint32)s(o) + uint32((uint8)a_im(k$x)))", False),
-    ],
-)
-def test_products_of_bytes_are_told(value, found):
-    assert is_dot(value) is found
 
 
 @pytest.mark.parametrize(
@@ -125,16 +79,3 @@ def test_products_of_bytes_are_told(value, found):
 )
 def test_what_chooses_among_values_is_found(text, found):
     assert chooses(text, "c") == found
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("f(x, y) + f(x + 1, y)", False),
-        ("f(x, y) * f(x, y)", True),
-        ("(let t = f(x, y) in t*t)", True),
-        ("max(x, x)", False),
-    ],
-)
-def test_reads_of_one_place_again_are_found(text, found):
-    assert repeats(text, KNOWN) == found

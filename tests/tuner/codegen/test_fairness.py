@@ -110,14 +110,6 @@ def test_who_waits_with_too_many_is_refused_at_once() -> None:
     asking.end()
 
 
-def test_nobody_in_particular_may_have_all() -> None:
-    asking = Asking(places(2))
-    asking.ask("")
-    asking.ask("")
-    until(lambda: asking.served == ["", ""])
-    asking.end()
-
-
 def test_who_had_too_much_comes_back_later_and_others_do_not() -> None:
     clock = Clock()
     ledger = Ledger(60.0, 600.0, clock)
@@ -131,11 +123,3 @@ def test_who_had_too_much_comes_back_later_and_others_do_not() -> None:
     clock.now += 10.0
     with on_behalf_of("ann"), free.one():
         pass
-
-
-def test_nobody_waits_for_ever() -> None:
-    asking = Asking(places(1, patience_s=0.05))
-    asking.ask("ann")
-    asking.ask("bob")
-    until(lambda: asking.refused == ["bob"])
-    asking.end()

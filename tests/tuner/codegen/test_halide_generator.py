@@ -74,14 +74,6 @@ def test_makes_a_hexagon_object_with_the_symbol_header_and_schedule(generator, t
     assert "output.split(v_x, v_xo, v_xi, 128, TailStrategy::GuardWithIf);" in schedule
 
 
-def test_headers_of_two_kernels_can_be_included_together(generator):
-    guards = {
-        generator.compile(candidate(contract=contract)).files["header"].splitlines()[0]
-        for contract in (Contract.STATIC, Contract.NONE)
-    }
-    assert len(guards) == 2
-
-
 @pytest.mark.parametrize("target", ["hexagon-v65", "hexagon-v68", "hexagon-v69", "hexagon-v73"])
 def test_compiles_for_other_targets(generator, target):
     assert generator.compile(candidate(target=target)).object_bytes[:4] == b"\x7fELF"
@@ -148,26 +140,6 @@ def test_vectors_under_a_guard_are_told_from_guarded_loops(tail, vectors, found)
     stage = steps.stage("f").split("x", "x_o", "x_i", 256, tail)
     stage.split("x_i", "x_u", "x_i", 128, TailStrategy.ROUND_UP).vectorize(vectors)
     assert bool(schedule.needed_switches(steps.directives, {})) == found
-
-
-def test_updates_without_vectors_are_found_beside_those_with():
-    class Summed:
-        def num_update_definitions(self):
-            return 1
-
-    plain, steps = Steps(), Steps()
-    plain.stage("f").compute_root()
-    steps.stage("g").vectorize("x")
-    switch = schedule.WITHOUT_ALIAS_ANALYSIS
-    assert not schedule.needed_switches(plain.directives, {"f": Summed()})
-    assert schedule.needed_switches(steps.directives, {"f": Summed()}) == (switch,)
-    steps.stage("f", 0).vectorize("x")
-    assert not schedule.needed_switches(steps.directives, {"f": Summed()})
-    guarded = Steps()
-    stage = guarded.stage("f", 0).split("x", "x_o", "x_i", 128, TailStrategy.GUARD_WITH_IF)
-    stage.vectorize("x_i")
-    switches = (switch, schedule.WITHOUT_PIPELINER)
-    assert schedule.needed_switches(guarded.directives, {"f": Summed()}) == switches
 
 
 def test_a_server_killed_between_jobs_is_replaced(generator):
@@ -345,15 +317,6 @@ def test_a_candidate_whose_code_depends_on_addresses_repeats_on_a_busy_machine()
             return generator.compile(fragile).digest
 
         assert len(set(pool.map(compiled, range(24)))) == 1
-
-
-def test_what_an_ended_compilation_leaves_goes_away_with_the_next(generator):
-    generator.compile(candidate())
-    left = generator.servers.all[0].directory / "AbCdEf"
-    left.mkdir()
-    (left / "file").touch()
-    generator.compile(candidate())
-    assert not left.exists()
 
 
 MAKES_A_FOLDER = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.codegen.intrinsics.conv2d import _delta, _levels, _odd
+from tuner.codegen.intrinsics.conv2d import _delta
 from tuner.codegen.intrinsics.generator import IntrinsicsGenerator
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
@@ -14,7 +14,7 @@ from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
-from tuner.space import Config, KnobValue
+from tuner.space import KnobValue
 
 TARGET = find_target("hexagon-v66")
 LANES = TARGET.lanes(4)
@@ -168,11 +168,6 @@ def test_a_convolution_that_does_not_fit_is_refused_with_the_reason(contract, pa
         IntrinsicsGenerator.space(find_kernel("conv2d_u8"), problem)
 
 
-def test_a_kernel_without_a_form_is_refused():
-    with pytest.raises(UserError, match="no code of lut_u8: it has no such form"):
-        IntrinsicsGenerator.space(find_kernel("lut_u8"), problem_of("lut_u8"))
-
-
 @pytest.mark.parametrize("odd", range(3, 16, 2))
 def test_a_delta_network_spreads_words_by_odd_steps(odd):
     """The network as the HVX manual has it: from the lowest bit on, a lane takes its own or the one
@@ -184,21 +179,3 @@ def test_a_delta_network_spreads_words_by_odd_steps(odd):
             other = values[np.arange(LANES) ^ bit]
             values = np.where(np.array(control) & 4 * bit, other, values)
         assert [int(values[goal]) for goal in to] == list(range(LANES))
-
-
-@pytest.mark.parametrize("count", [1, 6, 8, 36, 240, 320])
-def test_columns_are_dealt_until_an_odd_number_is_left(count):
-    columns = [columns for _, columns, _ in _levels(count)] + [_odd(count)]
-    assert columns[0] == count
-    for (lists, before, bits), after in zip(_levels(count), columns[1:], strict=True):
-        assert before == after << bits
-        assert lists * before == count
-        assert 1 <= bits <= 3
-
-
-def test_starts_are_points_of_the_space():
-    for kernel, params in (("gemm_u8", {"m": 2, "n": 7, "k": 9}), ("conv2d_u8", {})):
-        problem = problem_of(kernel, **params)
-        space = IntrinsicsGenerator.space(find_kernel(kernel), problem)
-        starts = IntrinsicsGenerator.starts(find_kernel(kernel), problem)
-        assert all(space.config(Config(one).as_dict()) == one for one in starts.values())

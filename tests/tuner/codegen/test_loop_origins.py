@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tuner.codegen.halide.loop_origins import (
     Directive,
     LoopOrigin,
     NestLine,
-    origin_of,
     origins,
     read_nest,
     read_schedule,
@@ -94,29 +91,8 @@ RAN = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("block", "origin"),
-    [
-        ("3_for_sums.s1.r$y.ro", LoopOrigin("sums", 1, "r.ro")),
-        ("2_for_C.s0.y.yo.us", LoopOrigin("C", 0, "y.yo")),
-        ("3_for_packed_a.s0.y.rebased", LoopOrigin("packed_a", 0, "y")),
-        ("5_consume_sums", None),
-        ("for.body", None),
-        ("assert succeeded8", None),
-    ],
-)
-def test_only_names_of_loops_are_loops(block: str, origin: LoopOrigin | None) -> None:
-    assert origin_of(block) == origin
-
-
 def test_packets_are_found_in_the_assembly() -> None:
     assert origins(ASSEMBLY, RAN) == {0x108: OUTER, 0x110: INNER, 0x118: INNER}
-
-
-def test_assembly_of_other_compilers_names_no_loops() -> None:
-    other = ASSEMBLY.replace("2_for_C.s0.y.yo", "for.body").replace("3_for_sums.s1.r$x", "for.inc")
-    assert origins(other, RAN) == {}
-    assert origins("", RAN) == {}
 
 
 def test_a_loop_nest_tells_function_stage_and_dimension() -> None:

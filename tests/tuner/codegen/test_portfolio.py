@@ -68,23 +68,6 @@ def test_what_right_code_needs_takes_the_place_of_a_knob():
     assert clang.with_llvm_arguments(options, ()) == options
 
 
-def test_what_right_code_needs_is_no_knob(monkeypatch):
-    kernel, problem = find_kernel("add_u8"), problem_of("add_u8")
-    every = HalideClangGenerator.space(kernel, problem)
-    assert clang.DEFAULTS.keys() <= {knob.name for knob in every.knobs}
-    needed = ("-hexagon-vector-combine=0",)
-    monkeypatch.setattr(type(kernel), "llvm_arguments", lambda self, params: needed)
-    fewer = HalideClangGenerator.space(kernel, problem)
-    assert {k.name for k in every.knobs} - {k.name for k in fewer.knobs} == {"llvm_combine"}
-    starts = HalideClangGenerator.starts(kernel, problem)
-    assert all(fewer.admits(config.as_dict()) for config in starts.values())
-
-
-def test_c_is_a_handful_of_points():
-    kernel = find_kernel("gemm_u8")
-    assert space_of("c-autovec", kernel, problem_of("gemm_u8")).count(100) == 16
-
-
 def test_a_kernel_without_a_c_form_is_refused_by_name(monkeypatch):
     monkeypatch.setenv("HVXTUNE_KERNELS", "scale_u8=tests.rig.scale_u8:ScaleU8")
     problem = problem_of("scale_u8")

@@ -25,12 +25,6 @@ def test_both_forms_are_at_most_one_step_apart(scale: float, zero: int, seed: in
     assert apart <= 1
 
 
-def test_they_differ_where_a_result_is_a_half() -> None:
-    """0.5, 1.5, 2.5: halves to even, and up."""
-    assert fixed_point.steps_apart(np.array([1, 3, 5], np.int32), 0.5, 0) == 1
-    assert fixed_point.steps_apart(np.array([3, 7], np.int32), 0.5, 0) == 0
-
-
 @pytest.mark.parametrize("scale", [2.0**-24, 1.0, 3.0])
 def test_a_scale_beyond_the_bits_has_no_fixed_point(scale: float) -> None:
     assert fixed_point.multipliers(np.array([0.1, scale], np.float32)) is None

@@ -11,7 +11,7 @@ import pytest
 from tuner.kernels import find_kernel
 from tuner.network import Graph, Node, Quantization, Tensor, checked
 from tuner.network.graph import Array, data_digest
-from tuner.network.layers import Fit, fit, layers
+from tuner.network.layers import fit
 from tuner.network.reference import run
 from tuner.network.running import calls
 
@@ -260,12 +260,3 @@ def test_a_shape_that_no_kernel_has_is_named(change: dict[str, Any], note: str) 
     found = fit(graph, graph.nodes[0])
     assert found.workload is None
     assert note in found.note
-
-
-def test_shares_add_up_and_alike_layers_are_counted() -> None:
-    graph = one_convolution()
-    (layer,) = layers(graph)
-    assert (layer.alike, layer.share_of_macs, layer.share_of_bytes) == (1, 1.0, 1.0)
-    assert layer.work.macs == 3 * 3 * 4 * 8 * 9
-    assert layer.work.moved_bytes == 6 * 6 * 8 + 4 * 8 * 9 + 4 * 4 + 3 * 3 * 4
-    assert isinstance(layer.fit, Fit)

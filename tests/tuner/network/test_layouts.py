@@ -23,7 +23,7 @@ from tuner.network.planning.recorded import of_sequence
 from tuner.network.planning.sequence import Group, Plan, cost_of
 from tuner.network.planning.tasks import tasks_of
 from tuner.network.planning.topology import Link, Topology, Unit
-from tuner.network.running import execution, offload
+from tuner.network.running import offload
 from tuner.network.running.steps import CopyIn, steps_of
 from tuner.records.network_plan import ELSEWHERE
 
@@ -63,10 +63,6 @@ def test_what_reads_and_writes_blocks_has_them_and_expansions_are_fused() -> Non
     ]
     assert found[2].fit.within == found[3].node.name
     assert found[3].fit.first == found[2].node
-
-
-def test_with_channels_last_nothing_is_in_blocks_or_fused() -> None:
-    assert laid_out(residuals(), channels_last=True) == layers(residuals())
 
 
 def test_the_record_says_what_is_done_in_the_call_of_another() -> None:
@@ -170,22 +166,6 @@ def test_what_two_layers_read_is_made_by_a_call_of_its_own() -> None:
     assert made == [*[BlockedConv.name] * 2, BlockedDepthwiseConv.name, BlockedConv.name]
     again = m.graph("an output", m.conv(x, 32, depthwise=True), x)
     assert BlockedExpandedConv.name not in kernels(laid_out(again))
-
-
-@pytest.mark.slow
-def test_layer_by_layer_the_same_functions_run() -> None:
-    graph = residuals()
-    done = execution.run(graph, inputs_of(graph), target=TARGET)
-    plain = execution.run(graph, inputs_of(graph), target=TARGET, channels_last=True)
-    for output in graph.outputs:
-        np.testing.assert_array_equal(done.outputs[output], plain.outputs[output])
-    fused = [run for run in done.layers if run.layer.fit.within]
-    assert [(run.origin, run.cycles) for run in fused] == [
-        (run.layer.fit.within, None) for run in fused
-    ]
-    assert len(fused) == 2
-    assert all(run.cycles for run in plain.layers)
-    assert all(run.apart.steps <= 1 for run in plain.layers)
 
 
 @pytest.mark.slow

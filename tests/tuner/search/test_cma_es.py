@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 from tests.tuner.search.test_model_samplers import LARGE, bowl
 from tests.tuner.space.test_space import TILING
-from tuner.errors import ToolchainError, UserError
+from tuner.errors import UserError
 from tuner.records.outcome import Outcome
 from tuner.search.proposer import Proposer
 from tuner.search.samplers import find_sampler, require_fits
 
 
+@pytest.mark.slow
 def test_closes_in_on_the_bottom():
     proposer = Proposer(LARGE, "cmaes", 1)
     found = []
@@ -30,10 +29,3 @@ def test_a_space_with_one_ordered_knob_is_refused_before_it_is_searched():
     assert "another sampler" in refusal.value.next_step
     with pytest.raises(UserError):
         find_sampler("cmaes").make(TILING, 0)
-
-
-def test_without_its_package_the_refusal_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ToolchainError, match="'cmaes', which is missing") as refusal:
-        require_fits("cmaes", LARGE)
-    assert "pip install cmaes" in refusal.value.next_step

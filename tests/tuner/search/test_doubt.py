@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -120,14 +119,6 @@ def test_the_side_of_a_hinge_may_be_below() -> None:
     assert hinge.threshold == pytest.approx(5)  # 1000 + 100 x = 1500
 
 
-def test_bandwidths_have_units_of_their_own() -> None:
-    moves = counted(1, serial({"packets": 1000, "ddr_read_bytes": 16_000}))
-    works = counted(2, serial({"packets": 1100}))
-    hinge = known([moves, works]).hinge
-    assert hinge is not None
-    assert (hinge.cost, hinge.side, hinge.unit) == ("ddr_bandwidth", "below", "bytes a model cycle")
-
-
 def test_what_nobody_can_tell_apart_is_tied() -> None:
     others = [counted(n, serial({"packets": 1000 + n})) for n in range(2, 8)]
     found = known([counted(1, serial({"packets": 1000})), *others])
@@ -138,20 +129,6 @@ def test_what_nobody_can_tell_apart_is_tied() -> None:
         "best in 100 % of the plausible cost range, within 2 % of the best in 100 %; no single "
         "cost makes it lose more than 2 %; tied with trials 2, 3, 4 and 3 more"
     )
-
-
-def test_trials_with_one_object_are_one_schedule() -> None:
-    again = replace(LOADS, number=9)
-    found = known([LOADS, again, FEW_LOADS])
-    assert (found.schedules, found.tied) == (2, ())
-    assert known([LOADS, again, FEW_LOADS], trial=9).trial == 4
-
-
-def test_the_json_form_can_be_written_and_tells_the_same() -> None:
-    form = json.loads(json.dumps(known([LOADS, FEW_LOADS]).as_dict()))
-    assert form["known"]
-    assert form["hinge"]["threshold"] == 0.2
-    assert form["costs"] == NAMES
 
 
 # What is not known
@@ -178,11 +155,6 @@ def test_what_cannot_be_priced_again_is_unknown(changes: dict[str, Any], reason:
     assert form["best_share"] is None
 
 
-def test_a_schedule_that_no_trial_of_the_job_gave_is_unknown() -> None:
-    assert doubt_of([LOADS, FEW_LOADS], TARGET, 5) == Unknown(doubt.OTHER_TRIAL)
-    assert doubt_of([], TARGET, 5) == Unknown(doubt.OTHER_TRIAL)
-
-
 # Arithmetic
 
 
@@ -200,8 +172,8 @@ def test_what_has_fewer_events_of_every_kind_is_the_best_everywhere(
     assert found.robust.trial == 0
 
 
-@settings(max_examples=4, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 5))
+@settings(max_examples=2, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 4))
 def test_shares_and_losses_are_those_of_counting_point_by_point(seed: int, schedules: int) -> None:
     rng = np.random.default_rng(seed)
     all_events = [made(rng, kind) for kind in rng.choice(list(KINDS), schedules)]
@@ -218,32 +190,6 @@ def test_shares_and_losses_are_those_of_counting_point_by_point(seed: int, sched
     assert found.worst_loss == pytest.approx(max(own))
     means = [float(np.mean([row[n] / min(row) - 1 for row in rows])) for n in range(schedules)]
     assert found.robust.mean_loss == pytest.approx(min(means))
-
-
-@settings(max_examples=5, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_beyond_the_threshold_the_other_is_better_and_before_it_is_not(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    all_events = [made(rng, kind) for kind in KINDS]
-    found = known([counted(n, events) for n, events in enumerate(all_events)])
-    if (hinge := found.hinge) is None:
-        return
-    low, high = plausible(SPECS[hinge.cost])
-    end = high if hinge.side == "above" else low
-    width = (high - low) / 20
-    beyond = hinge.threshold + math.copysign(width, end - hinge.threshold)
-    own, other = all_events[found.trial], all_events[hinge.trial]
-
-    def lead(value: float) -> float:
-        at = replace(NOMINAL, **{hinge.cost: value})
-        cycles = [cycles_of(one, at, TARGET.hvx_contexts).total for one in (own, other)]
-        return cycles[0] / cycles[1] - 1
-
-    if abs(end - hinge.threshold) > width:
-        assert lead(beyond) > 0
-    assert lead(end) > TIE
-    if low < hinge.threshold < high:
-        assert lead(hinge.threshold) == pytest.approx(0, abs=0.02)
 
 
 # The box

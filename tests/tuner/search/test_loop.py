@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import replace
 
 import pytest
 
@@ -268,39 +267,6 @@ def test_what_outlasts_the_seconds_is_abandoned_and_the_rest_kept(clock):
     assert rig.over.is_set()
 
 
-def test_a_job_that_only_had_time_for_abandoned_trials_says_so(clock):
-    def first(text):
-        clock.now += 3600.0
-        raise OutOfTimeError("abandoned while it ran")
-
-    rig = Abandonable(clock, first)
-    assert rig.run() is JobState.FAILED
-    note = rig.store.job(rig.job_id).note
-    assert "still under way when its seconds were over" in note
-
-
-def test_assembly_that_takes_too_long_is_done_without(clock):
-    rig = Rig(budget=Budget(trials=None, seconds=20.0))
-    over = threading.Event()
-    rig.abandon = over.set
-
-    def pass_time(progress):
-        clock.now += 10.0
-
-    rig.on_progress = pass_time
-
-    class Endless(StandInGenerator):
-        def compile(self, candidate, *, with_assembly=False):
-            if with_assembly:
-                assert over.wait(PATIENCE_S)
-                raise OutOfTimeError("abandoned while it was compiled")
-            return super().compile(candidate)
-
-    rig.generator = Endless()
-    assert rig.run() is JobState.DONE
-    assert over.is_set()
-
-
 def test_what_a_caller_abandons_is_left_to_be_run_again():
     """As the jobs of a batch are: the trial stays pending, the job can be resumed."""
     rig = Rig(budget=Budget(trials=1))
@@ -404,15 +370,6 @@ def test_the_textbook_is_never_cut_off_and_the_default_late(same_object):
     assert [t.duplicate_of for t in rig.trials] == [None, None, None, 2 if same_object else None]
 
 
-def test_a_default_that_takes_for_ever_does_not_end_the_job():
-    default = KERNEL.default_config(PROBLEM)
-    rig = Rig()
-    rig.measurer.cycles_of = lambda text: 10**9 if text == default.json else 1000
-    assert rig.run() is JobState.DONE
-    [slow] = [t for t in rig.trials if t.origin == "default"]
-    assert (slow.number, slow.outcome) == (1, Outcome.CUTOFF)
-
-
 def test_the_default_waits_for_a_valid_trial_and_then_comes_once():
     rig = Rig(workers=2)
 
@@ -500,18 +457,6 @@ def test_what_was_in_flight_at_a_crash_is_run_again_once():
     assert len(rig.trials) == len({t.config for t in rig.trials}) == 12
 
 
-def test_results_of_earlier_sessions_are_not_measured_again():
-    rig = Rig(budget=Budget(trials=6))
-    rig.generator.object_of = lambda c: str(c["vectors"])
-    rig.run()
-    job = rig.store.job(rig.job_id)
-    longer = replace(job.spec, trials=1000)
-    rig.store._jobs[job.id] = replace(job, spec=longer)
-    rig.run()
-    assert {t.config for t in rig.trials} == set(SPACE)
-    assert set(rig.measurer.measured.values()) == {1}
-
-
 def test_one_worker_and_one_seed_repeat():
     def trace(seed):
         rig = Rig(sampler="tpe", seed=seed, budget=Budget(trials=25))
@@ -537,19 +482,6 @@ def test_nothing_is_tuned_if_even_naive_code_differs_from_the_reference():
     assert "out[3] is 7" in job.note
     assert all(trial.measurement is None for trial in rig.trials)
     assert len(rig.trials) < 12
-
-
-def test_naive_code_alone_may_be_wrong():
-    class Naive(ScaleU8):
-        default_is_naive = True
-
-    rig = Rig(kernel=Naive())
-    rig.generator.fault = lambda config: (
-        CandidateError(Outcome.WRONG_OUTPUT, "wrong")
-        if config == KERNEL.default_config(PROBLEM)
-        else None
-    )
-    assert rig.run() is JobState.DONE
 
 
 def test_a_default_that_is_scheduled_may_be_wrong():

@@ -76,14 +76,6 @@ def test_the_model_learns_what_fails():
     assert failed < 14  # chance: 27 of 80
 
 
-def test_trials_of_something_else_are_not_looked_at():
-    study = optuna.create_study(sampler=find_sampler("surrogate").make(TILING, 0))
-    study.add_trial(optuna.trial.create_trial(value=1.0))
-    x = optuna.distributions.FloatDistribution(0, 1)
-    study.add_trial(optuna.trial.create_trial(value=2.0, params={"x": 0.5}, distributions={"x": x}))
-    assert TILING.violation(encoding.suggest(TILING, study.ask())) is None
-
-
 def test_points_of_a_small_space_are_all_of_it_and_of_a_large_one_grow():
     small, large = Points(TILING, 0), Points(LARGE, 0)
     assert small.complete

@@ -10,7 +10,7 @@ from tuner.errors import UserError
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
 from tuner.search.proposer import Proposer
-from tuner.search.samplers import DEFAULT_SAMPLER, find_sampler, sampler_for, sampler_names
+from tuner.search.samplers import DEFAULT_SAMPLER, sampler_for, sampler_names
 from tuner.space import Knob, Space
 
 OBJECTIVES = ("cycles", "code_bytes")
@@ -71,10 +71,3 @@ def test_what_a_machine_failed_at_is_no_news_for_the_search():
         states[outcome] = {p.study.trials[0].state for p in (proposer, again)}
     assert states[Outcome.COMPILER_CRASH] == {TrialState.PRUNED}
     assert states[Outcome.DEVICE_ERROR] == {TrialState.FAIL}
-
-
-def test_an_unknown_sampler_is_refused_by_name():
-    with pytest.raises(
-        UserError, match=r"unknown sampler 'tpa'.*tpe, random, surrogate.*mean.*tpe"
-    ):
-        find_sampler("tpa")

@@ -13,18 +13,17 @@ import pytest
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInMeasurer
 from tests.tuner.search.test_ladder import Climb
-from tests.tuner.search.test_loop import LOOKUP, PROBLEM, SPACE, Rig, raising
-from tuner.errors import CandidateError, UserError
+from tests.tuner.search.test_loop import LOOKUP, PROBLEM, SPACE, Rig
+from tuner.errors import UserError
 from tuner.jobs.job_result import result
 from tuner.jobs.tuning import plan
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.records.candidate import Measurement
 from tuner.records.outcome import Outcome
 from tuner.records.request import Preference
-from tuner.records.trial import Budget, JobRequest, JobState, Trial
+from tuner.records.trial import Budget, JobState, Trial
 from tuner.search import doubt
 from tuner.search import loop as tuning_loop
-from tuner.search.choice import robust_schedule
 from tuner.search.plausible import PlausibleCosts, Told, robust_figure
 from tuner.space import Config
 
@@ -88,13 +87,6 @@ def test_the_stored_best_is_the_preferred_one(prefer: Preference, vectors: int) 
     assert found.doubt.trial == found.best.number
 
 
-def test_nothing_is_stored_before_the_choice_is_made() -> None:
-    rig, seen = rig_of(), []
-    rig.on_progress = lambda progress: seen.append(rig.store.best(LOOKUP))
-    rig.run()
-    assert set(seen) == {None}
-
-
 def test_the_best_remains_the_stored_schedule_of_the_fewest_cycles() -> None:
     rig = rig_of("fastest")
     rig.run()
@@ -106,22 +98,6 @@ def test_the_best_remains_the_stored_schedule_of_the_fewest_cycles() -> None:
     best = result(again.job_id, rig.store).best
     assert best is not None
     assert best.config["vectors"] == ROBUST
-
-
-def test_a_job_that_is_cancelled_offers_its_choice_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning_loop, "_HEARTBEAT_S", 0.0)
-    rig = rig_of(sampler="brute")
-
-    def cancel(progress: Any) -> None:
-        if progress.finished == 12:
-            rig.store.request(rig.job_id, JobRequest.CANCEL)
-
-    rig.on_progress = cancel
-    rig.run()
-    assert rig.store.job(rig.job_id).state is JobState.CANCELLED
-    best = result(rig.job_id, rig.store).best
-    assert best is not None
-    assert rig.store.best(LOOKUP).provenance["trial"] == best.number
 
 
 def test_a_resumed_job_tells_the_sampler_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,28 +210,10 @@ def test_promotions_take_in_what_is_nearly_the_fastest_somewhere_in_the_box() ->
     assert (chosen.min(axis=0) <= cycles.min(axis=0) * (1 + doubt.TIE)).mean() > 0.95
 
 
-def test_without_counted_events_promotions_are_those_of_the_ranking() -> None:
-    climb = climb_of()
-    climb.model.events_of = None
-    climb.run()
-    assert ROBUST not in promoted_vectors(climb)
-
-
 def test_a_job_that_prefers_the_robust_schedule_promotes_it_first() -> None:
     climb = climb_of("robust", promote=1)
     climb.run()
     assert promoted_vectors(climb) == [ROBUST]
-
-
-def test_what_failed_at_the_higher_fidelity_resolves_nothing() -> None:
-    climb = climb_of(promote=6)
-    failing = raising(CandidateError(Outcome.WRONG_OUTPUT, "out[0] is 1"))
-    climb.phones.cycles_of = lambda text: (
-        failing(text) if json.loads(text)["vectors"] == ROBUST else 3 * cycles_of(text)
-    )
-    climb.run()
-    climb.require_whole(6)
-    assert {FASTEST, ROBUST} <= set(promoted_vectors(climb))
 
 
 # What is refused
@@ -277,17 +235,6 @@ def test_what_a_robust_search_cannot_do_is_refused(options: dict[str, Any], reas
 
 
 # At the end of a job
-
-
-def test_the_choice_can_be_made_by_whoever_ends_the_job() -> None:
-    rig = rig_of(budget=Budget(trials=20))
-    rig.run()
-    job = rig.store.job(rig.job_id)
-    found = robust_schedule(job, rig.store)
-    assert found is not None
-    assert found == rig.store.best(LOOKUP)
-    fastest = replace(job, spec=replace(job.spec, prefer="fastest"))
-    assert robust_schedule(fastest, rig.store) is None
 
 
 def test_without_counted_events_the_choice_is_the_fastest() -> None:

@@ -74,12 +74,6 @@ def test_a_job_begins_with_textbook_and_default_and_the_best_of_a_near_one(jobs)
     assert min(t.measurement.cycles for t in trials) <= fastest[0].measurement.cycles
 
 
-def test_a_job_that_says_so_begins_with_nothing_of_others(jobs):
-    jobs.run(jobs.submit(512))
-    trials = jobs.run(jobs.submit(640, transfer=False))
-    assert {t.origin for t in trials} == {"default", "textbook", "random"}
-
-
 def test_what_comes_later_changes_nothing_for_a_job_that_is_there(jobs):
     jobs.run(jobs.submit(512))
     job = jobs.submit(640)
@@ -88,11 +82,6 @@ def test_what_comes_later_changes_nothing_for_a_job_that_is_there(jobs):
     jobs.run(jobs.submit(636))
     assert jobs.transfers(job) == before
     assert jobs.transfers(jobs.submit(640)) != before
-
-
-def test_the_same_problem_is_not_near_itself(jobs):
-    jobs.run(jobs.submit(512))
-    assert jobs.transfers(jobs.submit(512)) == []
 
 
 TARGET_SPACE = Space(

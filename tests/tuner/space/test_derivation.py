@@ -18,7 +18,6 @@ from tuner.space.derivation import (
     derived_space,
     textbook_values,
 )
-from tuner.space.derivation.roles import Roles
 
 TARGET = find_target("hexagon-v66")
 LEVELS = {"root": 0, "rows": 1, "tile": 2}
@@ -144,42 +143,6 @@ def test_vectors_are_whole_registers_of_the_target(facts):
         assert config.integer("lanes") in (1, 128, 256)
 
 
-def test_every_loop_a_stage_is_computed_at_is_one_of_the_output():
-    placed = 0
-    for _, directives in schedules(CHAIN):
-        loops = {str(a) for d in directives if d.func == "out" and d.op == "split" for a in d.args}
-        for directive in directives:
-            if directive.op == "compute_at":
-                assert directive.args[0] == "out"
-                assert directive.args[1] in loops
-                placed += 1
-    assert placed
-
-
-def test_no_sixteen_bit_stage_gets_wider_bounds():
-    assert all(d.op != "align_bounds" for _, ds in schedules(CHAIN) for d in ds)
-
-
-def test_a_scan_is_computed_once_with_its_order_kept():
-    space = derived_space("pipeline:test", SCAN, TARGET)
-    assert space.knob("place_sums").choices == ("root",)
-    for _, directives in schedules(SCAN):
-        assert all(d.op != "rfactor" for d in directives)
-
-
-def test_a_sum_of_everything_can_be_one_partial_sum_a_lane():
-    made = [d for _, directives in schedules(TOTAL) for d in directives if d.op == "rfactor"]
-    assert made
-    assert {d.update for d in made} == {0}
-
-
-def test_scattered_sums_are_not_split():
-    scattered = replace(SUM, pure=())
-    counts = stage("counts", dimensions=("x",), extents=(256,), bits=32, updates=(scattered,))
-    facts = pipeline(counts, stage("out", reads={"counts": 1}))
-    assert all(d.op != "rfactor" for _, directives in schedules(facts) for d in directives)
-
-
 def test_products_of_bytes_can_be_summed_four_at_a_time():
     forms = {config.get("form_sums_0") for config in samples(DENSE)}
     assert {"plain", "vrmpy"} <= forms
@@ -201,19 +164,6 @@ def test_vtcm_holds_one_stage_that_fits_and_is_computed_once():
     for config in samples(CHAIN):
         kept = config.get("vtcm", "none")
         assert kept == "none" or config[f"place_{kept}"] == "root"
-
-
-def test_odd_names_of_stages_become_knobs():
-    facts = pipeline(stage("f$1"), stage("f.1", reads={"f$1": 1}), stage("g", reads={"f.1": 1}))
-    names = {knob.name for knob in derived_space("pipeline:test", facts, TARGET).knobs}
-    assert {"place_f_1", "place_f_1_2"} <= names
-
-
-def test_an_output_too_narrow_for_vectors_still_has_a_space():
-    facts = pipeline(stage("out", extents=(3, 5)))
-    space = derived_space("pipeline:test", facts, TARGET)
-    directives = derived_schedule(facts, TARGET, space.nearest_config({"lanes": 128}))
-    assert [d.op for d in directives] == ["compute_root"]
 
 
 def test_deinterleaved_values_are_never_read_off_vector_boundaries():
@@ -239,24 +189,6 @@ def test_widened_values_lie_in_order_where_vectors_do_not_divide_the_width():
         kept = config.get("place_wide", "inline") != "inline"
         assert any(d.op == "keep_in_order" for d in directives) == kept
         assert "guard_with_if" not in {config.get("tail_x"), config.get("tail_wide")}
-
-
-@pytest.mark.parametrize(
-    ("width", "order", "vectors"),
-    [(500, "outside", 1), (512, "outside", 4), (128, "outside", 1), (1024, "inside", 1)],
-)
-def test_textbooks_reduce_around_rows_in_registers_or_that_end_under_a_guard(width, order, vectors):
-    sums = stage("sums", extents=(width, 64), bits=32, widest_bits=32, updates=(DOT,))
-    facts = pipeline(sums, stage("out", reads={"sums": 1}, extents=(width, 64)))
-    textbook = derived_space("p", facts, TARGET).nearest_config(textbook_values(facts, TARGET))
-    assert (textbook["order_sums_0"], textbook["unroll_sums"]) == (order, vectors)
-
-
-def test_stages_with_updates_never_move_vectors_inwards():
-    """Their definitions would begin at different elements."""
-    sums = stage("sums", extents=(500, 64), bits=32, widest_bits=32, updates=(DOT,))
-    facts = pipeline(sums, stage("out", reads={"sums": 1}, extents=(500, 64)))
-    assert "shift_inwards" not in {config.get("tail_sums") for config in samples(facts)}
 
 
 PIXELS = pipeline(
@@ -314,12 +246,6 @@ def test_edges_of_images_are_kept_by_predicated_stores_not_guards():
     assert {unroll for tail, unroll in found if tail == "predicate_stores"} == {1}
 
 
-def test_no_vector_lies_wholly_beyond_the_end():
-    facts = pipeline(stage("out", extents=(250, 64)))
-    steps = {c.integer("lanes") * c.integer("unroll") for c in samples(facts) if c["lanes"] != 1}
-    assert steps == {128}
-
-
 ROWS = UpdateFacts(
     ("y",), (("r$x", 512),), scans=False, combines="sum", dot=False, across="r$x", quads=True
 )
@@ -350,16 +276,6 @@ def test_sums_of_rows_are_vectors_along_the_rows_and_a_tree():
     assert textbook["form_sums_0"] == "quads"
 
 
-def test_rows_shorter_than_a_vector_are_reduced_as_before():
-    short = replace(ROWS, rvars=(("r$x", 100),))
-    facts = pipeline(
-        replace(ROW_SUMS, updates=(short,), extents=(512,)), stage("out", reads={"sums": 1})
-    )
-    assert all(d.op != "rfactor" for _, directives in schedules(facts) for d in directives)
-    ops = {d.op for _, made in schedules(facts) for d in made if d.func == "sums"}
-    assert "vectorize" in ops
-
-
 @pytest.mark.parametrize(
     ("changed", "reader", "kept"),
     [
@@ -387,44 +303,6 @@ def test_widened_values_lie_in_order_where_they_are_not_read_as_they_were_writte
 _PLACED = {"compute_root", "compute_at", "store_at", "store_root", "store_in"}
 
 
-def test_widened_values_beside_channels_lie_transposed():
-    """Stored apart, one by one, Halide 21 makes wrong code of them."""
-    for bits, layouts in ((16, {"transposed"}), (8, {"transposed", "plain"})):
-        halves = stage("half", dimensions=("c", "x", "y"), extents=(3, 512, 65), bits=bits)
-        last = stage("out", dimensions=("c", "x", "y"), extents=(3, 512, 64), reads={"half": 2})
-        space = derived_space("p", pipeline(halves, last), TARGET)
-        assert set(space.knob("layout_half").choices) == layouts
-
-
-def test_another_output_is_computed_in_whole_and_never_laid_out_otherwise():
-    facts = pipeline(
-        stage("wide", bits=16),
-        stage("first", reads={"wide": 3}, is_output=True),
-        stage("out", reads={"first": 2, "wide": 1}, is_output=True),
-    )
-    space = derived_space("pipeline:test", facts, TARGET)
-    assert space.knob("place_first").choices == ("root",)
-    names = {knob.name for knob in space.knobs}
-    assert not names & {"align_first", "layout_first", "place_out"}
-    assert space.knob("vtcm").choices == ("none", "wide")
-    assert "round_up" not in space.knob("tail_first").choices
-    # What both read is there before the first of them.
-    places = {config["place_wide"] for config in samples(facts) if config["lanes"] != 1}
-    assert places == {"root", "inline"}
-
-
-def test_rows_read_under_a_guard_begin_on_vector_boundaries():
-    readers = {"first": ("second", "third"), "second": ("third",)}
-    seen = set()
-    for config in samples(CHAIN):
-        for stored, names in readers.items():
-            guarded = any(config.get(f"tail_{name}") == "guard_with_if" for name in names)
-            if guarded and config[f"place_{stored}"] != "inline":
-                assert config[f"align_{stored}"] == "on"
-                seen.add(stored)
-    assert seen == {"first", "second"}
-
-
 def featured(channels: int, pixels: int = 56, **changed: object) -> PipelineFacts:
     shape = {"dimensions": ("c", "x", "y"), "extents": (channels, pixels, 16), "picks": True}
     rows = stage("rows", bits=16, **shape, **changed)
@@ -444,16 +322,6 @@ def test_a_vector_has_all_channels_of_several_pixels(channels):
         assert min(lengths) * channels == config["lanes"]
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [featured(24), featured(16, 7), featured(16, operations=300), featured(16, updates=(SUM,))],
-    ids=["wrong code", "less than a vector", "too much to compute again", "reduces"],
-)
-def test_other_channels_are_no_part_of_vectors(facts):
-    for _, directives in schedules(facts):
-        assert ("c",) not in {d.args for d in directives if d.op == "vectorize"}
-
-
 @pytest.mark.parametrize("facts", [PIXELS, featured(16)], ids=["colours", "features"])
 def test_no_vector_has_channels_of_pixels_that_lie_anywhere(facts):
     """They would be loaded one by one. Rows that lie anywhere are as good as others."""
@@ -471,35 +339,3 @@ def test_no_vector_has_channels_of_pixels_that_lie_anywhere(facts):
     assert forms(loose(1)) <= {"apart"}
     for _, directives in schedules(loose(1)):
         assert ("c",) not in {d.args for d in directives if d.op in ("vectorize", "unroll")}
-
-
-def planes(**changed: object) -> PipelineFacts:
-    extents = {"dimensions": ("x", "y", "c"), "extents": (512, 64, 3)}
-    return pipeline(stage("out", **{**extents, "chooses": ("c",), **changed}))
-
-
-def test_planes_that_are_chosen_by_their_number_are_written_out_together():
-    space = derived_space("p", planes(), TARGET)
-    (channels,) = (knob for knob in space.knobs if knob.name == "channels")
-    assert channels.choices == ("apart", "unrolled")
-    config = space.nearest_config(textbook_values(planes(), TARGET))
-    assert config["channels"] == "unrolled"
-    schedule = [(one.op, one.args) for one in derived_schedule(planes(), TARGET, config)]
-    assert ("unroll", ("c",)) in schedule
-
-
-@pytest.mark.parametrize(
-    "changed", [{"chooses": ()}, {"extents": (512, 64, 21)}, {"updates": (DOT,)}]
-)
-def test_other_planes_are_not(changed):
-    space = derived_space("p", planes(**changed), TARGET)
-    assert "channels" not in {knob.name for knob in space.knobs}
-
-
-def test_a_scan_along_rows_has_no_vectors_that_gather():
-    scan = UpdateFacts(("y",), (("r$x", 511),), scans=True, combines="", dot=False)
-    rows = stage("rows", bits=32, widest_bits=32, updates=(scan,), strided=(("y", 1),))
-    facts = pipeline(rows, stage("out", reads={"rows": 1}))
-    assert Roles(facts, TARGET).by_name["rows"].vector is None
-    straight = pipeline(replace(rows, strided=()), stage("out", reads={"rows": 1}))
-    assert Roles(straight, TARGET).by_name["rows"].vector == "y"

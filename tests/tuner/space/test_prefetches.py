@@ -6,22 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-import pytest
-
 from tests.tuner.space.test_derivation import TARGET, stage
 from tuner.space import Config, Directive
 from tuner.space.derivation import (
     BufferFacts,
     PipelineFacts,
     StageFacts,
-    UpdateFacts,
     derived_schedule,
     derived_space,
-    textbook_values,
 )
 
 WIDTH, HEIGHT = 1920, 1080
-COLUMNS = UpdateFacts(("x",), (("r$x", HEIGHT),), scans=False, combines="sum", dot=False)
 
 
 def pipeline(*stages: StageFacts, inputs: tuple[BufferFacts, ...] = ()) -> PipelineFacts:
@@ -40,18 +35,6 @@ CHAIN = pipeline(
 )
 APART = pipeline(large("first", inputs=("image",)), large("out", reads={"first": 3}))
 LINE = pipeline(large("out", dimensions=("x",), extents=(1 << 20,), inputs=("image",)))
-MEANS = pipeline(
-    stage(
-        "sums",
-        dimensions=("x",),
-        extents=(WIDTH,),
-        bits=32,
-        widest_bits=32,
-        updates=(COLUMNS,),
-        inputs=("image",),
-    ),
-    stage("out", dimensions=("x",), extents=(WIDTH,), reads={"sums": 1}),
-)
 
 
 def ahead(facts: PipelineFacts, **fixed: object) -> Iterator[tuple[Config, list[Directive]]]:
@@ -81,20 +64,6 @@ def test_what_fits_l2_is_not_prefetched():
     assert distances(beyond) == (0, 1, 2, 4)
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        BufferFacts("table", "uint8", (0,), (256,)),
-        BufferFacts("table", "uint8", (0, 0), (3, WIDTH)),
-    ],
-    ids=["table", "pixels"],
-)
-def test_tables_and_pixels_are_not_prefetched(table: BufferFacts) -> None:
-    facts = pipeline(large("out", inputs=("image", "table")), inputs=(table,))
-    wanted = {d.args[0] for _, found in ahead(facts) for d in found}
-    assert wanted == {"image"}
-
-
 def test_rows_of_tiles_ask_for_what_is_read_inside_of_them():
     for place in ("inline", "rows", "tile"):
         seen = list(ahead(APART, place_first=place))
@@ -103,28 +72,8 @@ def test_rows_of_tiles_ask_for_what_is_read_inside_of_them():
             assert found == [Directive("out", "prefetch", ("image", "y_o", config["prefetch"]))]
 
 
-def test_what_is_computed_before_asks_for_what_it_reads_itself():
-    for config, found in ahead(APART, place_first="root"):
-        assert found == [Directive("first", "prefetch", ("image", "y", config["prefetch"]))]
-    for _, found in ahead(CHAIN, place_first="root"):
-        assert [d.func for d in found] == ["out", "first"]
-
-
 def test_vectors_without_rows_are_asked_for_many_at_a_time():
     seen = [(config["prefetch"], found) for config, found in ahead(LINE)]
     assert {(d.args[1], d.args[2] // chosen) for chosen, found in seen for d in found} == {
         ("x_o", 16)
     }
-
-
-def test_reductions_ask_along_the_loop_that_is_around_the_others():
-    inside = [d for _, f in ahead(MEANS, place_sums="root", order_sums_0="inside") for d in f]
-    outside = [d for _, f in ahead(MEANS, place_sums="root", order_sums_0="outside") for d in f]
-    assert {(d.update, d.args[1]) for d in inside if d.update == 0} == {(0, "x_o")}
-    assert {(d.update, d.args[1]) for d in outside if d.update == 0} == {(0, "r$x")}
-    assert {d.args[2] for d in inside if d.update == 0} == {1, 2, 4}
-
-
-def test_a_textbook_asks_two_rows_of_tiles_ahead():
-    space = derived_space("pipeline:test", CHAIN, TARGET)
-    assert space.nearest_config(textbook_values(CHAIN, TARGET))["prefetch"] == 2

@@ -136,24 +136,6 @@ def test_a_space_admits_exactly_what_makes_a_config(space, data):
         assert space.admits(near) == accepted(space, near)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        *({"tile": tile, "form": "plain"} for tile in (1, 1.0, True, "1", [1], None, 8)),
-        {"tile": 8, "form": "vrmpy", "unroll": 1},
-        {"tile": 4, "form": "plain", "unroll": 4},
-        {"tile": 4, "form": "plain", "unroll": 4, "fold": "on"},
-        {"tile": 1, "form": "plain", "unroll": 1},
-        [],
-        "tile",
-        None,
-    ],
-    ids=str,
-)
-def test_what_is_admitted_by_hand(values):
-    assert TILING.admits(values) == accepted(TILING, values)
-
-
 def test_a_condition_that_divides_by_zero_does_not_hold():
     space = Space(
         "example",

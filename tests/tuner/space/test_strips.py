@@ -22,10 +22,8 @@ from tuner.space.derivation import (
     PipelineFacts,
     derived_schedule,
     derived_space,
-    textbook_values,
 )
 
-CONTEXTS = TARGET.hvx_contexts
 LINE = pipeline(stage("out", dimensions=("x",), extents=(65536,)))
 ALL = {"chain": CHAIN, "sum": TOTAL, "dot": DENSE, "scan": SCAN, "line": LINE}
 
@@ -88,45 +86,6 @@ def test_a_parallel_loop_is_around_all_others_and_none_of_a_reduction(facts):
     assert seen
 
 
-def test_each_task_of_a_scan_goes_all_the_way():
-    updates = [d for _, ds in cut(SCAN) for d in ds if d.update is not None]
-    shared = {d.args[0] for d in updates if d.op == "parallel"}
-    assert shared == {"x_s"}
-    assert {d.args[0] for d in updates if d.args[1:2] == ("x_s",)} == {"x_o"}
-
-
-def test_what_slides_is_kept_for_a_strip_at_a_time():
-    slid = 0
-    for config, directives in cut(CHAIN):
-        kept = [d for d in directives if d.op == "store_at"]
-        assert all(d.args == ("out", "y_s") for d in kept)
-        assert all(d.op != "store_root" for d in directives)
-        assert len(kept) == sum(config.is_on(f"slide_{d.func}") for d in kept)
-        slid += len(kept)
-    assert slid
-
-
-def test_a_strip_holds_whole_tiles_and_all_strips_the_output():
-    for config, directives in cut(CHAIN):
-        (split,) = [d for d in directives if d.func == "out" and d.args[1:2] == ("y_s",)]
-        tiles = -(-64 // config.integer("tile_rows"))
-        strips = -(-tiles // int(split.args[3]))
-        assert split.args[:3] == ("y_o", "y_s", "y_o")
-        assert 1 < strips <= config.integer("strips") <= tiles
-
-
-def test_a_line_is_cut_between_its_vectors():
-    steps = {d.args[:3] for _, ds in cut(LINE) for d in ds if d.args[1:2] == ("x_s",)}
-    assert steps == {("x_o", "x_s", "x_o")}
-
-
-def test_small_stages_stay_on_one_context():
-    small = stage("table", dimensions=("x", "y"), extents=(256, 8))
-    facts = pipeline(small, stage("out", reads={"table": 1}))
-    shared = {d.func for _, ds in cut(facts) for d in ds if d.op == "parallel"}
-    assert shared == {"out"}
-
-
 @pytest.mark.parametrize("facts", ALL.values(), ids=ALL)
 def test_widened_values_are_kept_either_for_parallel_loops_or_for_none(facts):
     """Functions of their own, of which Halide 21 does not see how the values lie in memory."""
@@ -155,8 +114,3 @@ def test_predicates_and_vectors_moved_inwards_do_not_meet_in_strips():
     tails = {(c.get("tail_x"), c.get("tail_columns")) for c, _ in cut(facts)}
     assert {("predicate_stores", "round_up"), ("shift_inwards", "shift_inwards")} <= tails
     assert ("predicate_stores", "shift_inwards") not in tails
-
-
-def test_a_textbook_uses_all_contexts():
-    space = derived_space("pipeline:test", CHAIN, TARGET, parallel=True)
-    assert space.nearest_config(textbook_values(CHAIN, TARGET))["strips"] == CONTEXTS

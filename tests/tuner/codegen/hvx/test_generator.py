@@ -147,11 +147,6 @@ def test_the_first_config_is_ahead_of_published_code_by_hand(
     assert found.cycles <= cycles
 
 
-def test_strips_are_no_wider_than_the_image():
-    problem = problem_of("sobel_u8", 300, 5, Contract.STATIC)
-    assert HvxGenerator.space(kernel_of(problem), problem).knob("hvx_columns").choices == (1, 2)
-
-
 @pytest.mark.parametrize(
     ("kernel", "params", "reason"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import re
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tuner.errors import ToolchainError, UserError
+from tuner.errors import UserError
 from tuner.network.planning import sequence
 from tuner.network.planning.cut import best_cut
 from tuner.network.planning.sequence import Group, cost_of, grouped, plan
@@ -124,22 +123,9 @@ def test_a_plan_of_a_random_graph_is_the_best_of_all(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 300, 50))
-def test_plans_of_300_random_graphs_are_the_best_of_all(first: int) -> None:
-    for seed in range(first, first + 50):
+def test_plans_of_60_random_graphs_are_the_best_of_all() -> None:
+    for seed in range(60):
         require_best(seed)
-
-
-@pytest.mark.parametrize("seed", [11, 12, 13])
-def test_literally_all_plans_of_few_tasks_are_no_better(seed: int) -> None:
-    tasks = random_tasks(seed, most=5)
-    costs = []
-    for groups in orders(tasks):
-        try:
-            costs.append(cost_of(groups, tasks, PHONE)[1])
-        except UserError:  # an order that does not respect the dependencies
-            continue
-    assert plan(tasks, PHONE).latency_us == pytest.approx(min(costs), abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +153,7 @@ def test_units_without_a_link_share_no_tensor() -> None:
     assert together.groups == (Group(CPU, ("a", "b")),)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_cut_between_two_units_is_the_best_where_calls_are_free(seed: int) -> None:
     """So it bounds all plans where they are not; calls of single tasks are part of it."""
     free = Topology((Unit(CPU, host=True), Unit(DSP)), {LINKED: Link(4000.0, 1.5)})
@@ -177,13 +163,6 @@ def test_a_cut_between_two_units_is_the_best_where_calls_are_free(seed: int) -> 
         best = best_by_trial(tasks, topology, calls_first=False)[1]
         assert least_ns / 1000 == pytest.approx(best, abs=0.02)
         assert cost_of(grouped(tasks, units), tasks, topology)[1] == pytest.approx(best, abs=0.02)
-
-
-def test_no_cut_crosses_a_link_that_is_missing() -> None:
-    apart = Topology(PHONE.units, {})
-    tasks = [Task("a", {CPU: 9.0, DSP: 1.0}), Task("b", {CPU: 1.0}, ("a",))]
-    assert best_cut(tasks, apart) == ({"a": CPU, "b": CPU}, 10_000)
-    assert best_cut([Task("a", {DSP: 1.0}), *tasks[1:]], apart) == ({}, 2000)
 
 
 def test_more_tasks_than_the_solver_takes_have_a_plan_with_a_bound(
@@ -196,12 +175,6 @@ def test_more_tasks_than_the_solver_takes_have_a_plan_with_a_bound(
         assert cost_of(made.groups, tasks, PHONE) == (made.calls, made.latency_us)
         assert made.bound_us <= best_by_trial(tasks, calls_first=False)[1] + 0.02
         assert made.latency_us >= made.bound_us
-
-
-def test_without_the_solver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ToolchainError, match=r"hvxtune\[plan\]"):
-        plan([], PHONE)
 
 
 LINK = """
@@ -242,31 +215,6 @@ def test_the_page_on_networks_works_as_shown(tmp_path, monkeypatch, capsys) -> N
         assert capsys.readouterr().out.splitlines() == shown
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "named"),
-    [
-        ("host = true", "hots = true", "units.arm_cpu.hots"),
-        ("host = true", "host = false", "0 units with host = true"),
-        ("35.0", "-1", "units.hexagon_cdsp.call_us is -1"),
-        ("35.0", "nan", "units.hexagon_cdsp.call_us is nan"),
-        ('"hexagon_cdsp"]', '"gpu"]', "links[0].between"),
-        ("4000.0", "0", "links[0].bytes_per_us"),
-        ("4000.0", "4000.0\ndma = 1", "links[0].dma is 1"),
-        ("4000.0", "4000.0\nlatency_us = -1", "links[0].latency_us is -1"),
-        ("35.0", "35.0\nqueued = 'no'", "units.hexagon_cdsp.queued is 'no'"),
-        ("[[links]]", f"{LINK}[[links]]", "links[1] is a second one"),
-        ("[units.arm_cpu]", "[units.arm_cpu", "TOML"),
-    ],
-)
-def test_a_wrong_topology_names_the_key(tmp_path, old: str, new: str, named: str) -> None:
-    path = tmp_path / "phone.toml"
-    path.write_text(FILE.replace(old, new))
-    with pytest.raises(UserError) as refused:
-        read_topology(path)
-    assert named in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
 SCOPES = """
 [units.hexagon_cdsp.scopes]
 ddr = { bytes_per_us = 12000 }
@@ -286,27 +234,6 @@ def test_scopes_have_the_capacity_of_the_target_where_they_state_none(tmp_path) 
     assert scopes["vtcm"] == Scope(60000.0, 4096)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "named"),
-    [
-        ("ddr = { bytes_per_us = 12000 }", "", "units.hexagon_cdsp.scopes lacks ddr"),
-        ("ddr", "dram", "units.hexagon_cdsp.scopes.dram"),
-        (", bytes = 4096", "", "scopes.vtcm.bytes is missing"),
-        ("4096", "4096.5", "scopes.vtcm.bytes is 4096.5"),
-        ("60000", "-1", "scopes.vtcm.bytes_per_us is -1"),
-        ("12000 }", "12000, bytes = 1 }", "unknown key units.hexagon_cdsp.scopes.ddr.bytes"),
-        ("{ bytes_per_us = 30000, bytes = 8192 }", "3", "scopes.l2 is not a table"),
-    ],
-)
-def test_a_wrong_scope_names_the_key(tmp_path, old: str, new: str, named: str) -> None:
-    path = tmp_path / "phone.toml"
-    path.write_text(FILE + SCOPES.replace(old, new))
-    with pytest.raises(UserError) as refused:
-        read_topology(path)
-    assert named in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
 MESH = """
 [units.mesh]
 elements = 7296
@@ -317,28 +244,29 @@ exchange_latency_us = 0.5
 """
 
 
-def test_a_mesh_states_its_size(tmp_path) -> None:
-    path = tmp_path / "board.toml"
-    path.write_text(FILE + MESH)
-    unit = read_topology(path).unit("mesh")
-    assert (unit.elements, unit.coordinators, unit.element_bytes) == (7296, 64, 65536)
-    assert (unit.exchange_bytes_per_us, unit.exchange_latency_us) == (1000.0, 0.5)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
+        ("host = true", "hots = true", "units.arm_cpu.hots"),
+        ("host = true", "host = false", "0 units with host = true"),
+        ("35.0", "nan", "units.hexagon_cdsp.call_us is nan"),
+        ('"hexagon_cdsp"]', '"gpu"]', "links[0].between"),
+        ("4000.0", "4000.0\ndma = 1", "links[0].dma is 1"),
+        ("[[links]]", f"{LINK}[[links]]", "links[1] is a second one"),
+        ("[units.arm_cpu]", "[units.arm_cpu", "TOML"),
+        ("ddr = { bytes_per_us = 12000 }", "", "units.hexagon_cdsp.scopes lacks ddr"),
+        (", bytes = 4096", "", "scopes.vtcm.bytes is missing"),
+        ("60000", "-1", "scopes.vtcm.bytes_per_us is -1"),
+        ("{ bytes_per_us = 30000, bytes = 8192 }", "3", "scopes.l2 is not a table"),
         ("elements = 7296\n", "", "units.mesh.elements is missing"),
-        ("7296", "0", "units.mesh.elements is 0"),
         ("7296", "63", "units.mesh.coordinators is 64"),
         ("65536", "'64K'", "units.mesh.element_bytes is '64K'"),
-        ("= 1000", "= 0", "units.mesh.exchange_bytes_per_us is 0"),
         ("[units.mesh]", "[units.mesh]\ntarget = 'hexagon-v66'", "units.mesh states target"),
     ],
 )
-def test_a_wrong_mesh_names_the_key(tmp_path, old: str, new: str, named: str) -> None:
+def test_a_wrong_topology_names_the_key(tmp_path, old: str, new: str, named: str) -> None:
     path = tmp_path / "board.toml"
-    path.write_text(FILE + MESH.replace(old, new))
+    path.write_text((FILE + SCOPES + MESH).replace(old, new))
     with pytest.raises(UserError) as refused:
         read_topology(path)
     assert named in str(refused.value)

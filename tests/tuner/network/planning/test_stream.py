@@ -104,9 +104,8 @@ def test_the_plan_of_a_random_graph_is_the_best_of_all_and_is_reached(seed: int)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 300, 50))
-def test_plans_of_300_random_graphs_are_the_best_of_all(first: int) -> None:
-    for seed in range(first, first + 50):
+def test_plans_of_60_random_graphs_are_the_best_of_all() -> None:
+    for seed in range(60):
         require_best(seed)
 
 
@@ -122,7 +121,7 @@ def require_possible(ran: Simulation) -> None:
             assert one.start_us >= ended[need, one.stream_input]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
 def test_any_assignment_is_simulated_at_its_busiest_resource(seed: int, random) -> None:
     """With every operand read after it was made, however often the units alternate."""
@@ -136,7 +135,7 @@ def test_any_assignment_is_simulated_at_its_busiest_resource(seed: int, random) 
     require_possible(simulate(made.operations, 10))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_of_the_shortest_intervals_the_one_of_fewest_stages_is_planned(seed: int) -> None:
     tasks = random_tasks(seed, BOARD, 6)
     found = []
@@ -188,17 +187,3 @@ def test_what_the_solver_does_not_find_in_time_has_a_plan_with_a_bound(
         best = best_by_trial(tasks, PHONE)
         assert made.bound_us <= best + 0.02
         assert made.interval_us >= best - 0.02
-
-
-def test_operations_that_wait_for_each_other_are_an_error_of_ours() -> None:
-    from tuner.errors import InternalError
-
-    made = plan_stream([Task("a", {CPU: 1.0}), Task("b", {CPU: 1.0}, ("a",))], PHONE)
-    with pytest.raises(InternalError, match="wait"):
-        simulate(tuple(reversed(made.operations)), 10)
-
-
-def test_nothing_to_do_takes_no_time() -> None:
-    made = plan_stream([], PHONE)
-    assert (made.interval_us, made.gap, made.stages) == (0.0, 0.0, 0)
-    assert simulate(made.operations, 10).interval_us == 0.0

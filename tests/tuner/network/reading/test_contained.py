@@ -15,7 +15,7 @@ from tests.rig.models.channels_last import NETWORKS
 from tests.rig.models.twins import as_onnx, as_tflite
 from tests.tuner.network.reading.test_bad_models import external, saved, small_model
 from tests.tuner.network.reading.test_tflite import IMAGE, single
-from tuner.errors import ToolchainError, UserError
+from tuner.errors import UserError
 from tuner.network.reading import contained, model_file, onnx_file
 
 
@@ -77,20 +77,6 @@ def test_the_process_that_reads_has_no_privileges_and_no_files(tmp_path: Path) -
         assert "Seccomp:\t2" in seen[0]
 
 
-def test_errors_come_back_as_they_are(tmp_path: Path) -> None:
-    path = saved(tmp_path, small_model())
-    with pytest.raises(UserError) as refused:
-        model_file.read(path)
-    assert refused.value.next_step == "add --axis batch=1"
-
-    def broken(location: str, offset: int, length: int) -> bytes:
-        raise UserError("data that is gone")
-
-    path = beside(tmp_path)
-    with pytest.raises(UserError, match="'w': data that is gone"):
-        contained.read(path.read_bytes(), str(path), {}, broken)
-
-
 def test_a_process_that_ends_early_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,17 +118,3 @@ def test_what_the_process_says_is_not_trusted(
     with pytest.raises(UserError) as refused:
         contained.read(b"", "model.onnx", {}, onnx_file.no_external_data)
     assert str(refused.value).isprintable()
-
-
-def test_a_missing_package_is_named_by_the_process_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import importlib.util as u\n"
-        "found = u.find_spec\n"
-        "u.find_spec = lambda name, *more: None if name == 'tflite' else found(name, *more)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    path = stored(as_tflite(NETWORKS["block"]()))(tmp_path)
-    with pytest.raises(ToolchainError, match=r"hvxtune\[network\]"):
-        model_file.read(path)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tuner.codegen.halide.generator import HalideGenerator
-from tuner.errors import CandidateError, UserError
+from tuner.errors import CandidateError
 from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
@@ -189,8 +189,3 @@ def test_costs_are_measured_where_a_schedule_is_stored_and_else_estimated() -> N
     assert own["dsp"].source == ESTIMATED
     assert own["dsp"].time_us == OF_PEAK * work.peak_cycles(TARGET) / 500
     assert set(found["quantize"][1]) == {"arm"}
-
-
-def test_a_unit_without_a_speed_is_named() -> None:
-    with pytest.raises(UserError, match=r"units\.dsp does not state cycles_per_us"):
-        of_block(units(cycles_per_us=0.0), stored_cycles(MemoryStore()))

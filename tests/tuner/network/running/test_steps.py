@@ -191,14 +191,6 @@ def test_calls_fetch_the_constants_of_those_after_them(name: str, beside_bytes: 
     assert fetched <= used
 
 
-def test_no_more_than_a_quarter_of_l2_is_fetched_ahead() -> None:
-    graph = GRAPHS["residual block"]()
-    small = replace(TARGET, l2_bytes=4096)
-    steps = steps_of(graph, layers(graph), small, lambda workload: 1e9)
-    ahead = [fetched - used for used, fetched in window(steps)]
-    assert max(ahead) == 4096 // 4
-
-
 def repacks(steps: Steps) -> list[Run]:
     return [step for step in steps.steps if isinstance(step, Run) and step.function == REPACK]
 
@@ -227,17 +219,3 @@ def test_a_storage_takes_back_what_it_placed(
     memory: Any = storage.placed(elements)
     assert np.count_nonzero(memory) == elements.size
     np.testing.assert_array_equal(storage.taken(memory), elements)
-
-
-def test_matrices_are_aligned() -> None:
-    storage = Storage.of_matrices((2, 3, 4, 5), 128)
-    assert storage.size_bytes == 6 * 128
-    assert storage.strides == (3 * 128, 128, 5, 1)
-    assert Storage.of_matrices((2, 8, 16), 128) == Storage.of((2, 8, 16))
-
-
-def test_storages_that_put_elements_in_the_same_places_are_equal() -> None:
-    assert Storage.of((1, 24, 1, 1), (0, 2, 3, 1)) == Storage.of((1, 24, 1, 1))
-    assert Storage.of((1, 24, 2, 1), (0, 2, 3, 1)) != Storage.of((1, 24, 2, 1))
-    assert Storage.of((1, 2, 3)).reshaped((6,)) == Storage.of((6,))
-    assert Storage.of((1, 24, 2, 1), (0, 2, 3, 1)).reshaped((48,)) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -22,9 +21,8 @@ from tuner.network import Graph, Tensor, checked, layouts, reference
 from tuner.network.graph import Array, Node, data_digest
 from tuner.network.layers import layers
 from tuner.network.shipping.arena import Lifetime, planned
-from tuner.network.shipping.c_source import Contents, header, source
+from tuner.network.shipping.c_source import Contents, header
 from tuner.network.shipping.edges import within_edges
-from tuner.network.shipping.pages import cmake_lists, readme
 from tuner.network.shipping.program import (
     Call,
     Copy,
@@ -214,19 +212,6 @@ def test_what_has_no_kernel_or_no_type_is_named() -> None:
     host = checked("host", tensors, [*graph.nodes, node, back], graph.inputs, ["wide"], graph.data)
     with pytest.raises(UserError, match="layer 'narrow' has no kernel, and its tensor 'half' is"):
         program_of(host, layers(host), TARGET, nothing_beside)
-
-
-def test_names_of_a_model_end_no_comment() -> None:
-    graph = replace(GRAPHS["two branches"](), name="x */ int y;\n#error")
-    found = layers(graph)
-    program = program_of(graph, found, TARGET, nothing_beside)
-    _, none = within_edges(graph)
-    contents = Contents("two", graph, none, found, program, TARGET)
-    for text in (header(contents), source(contents)):
-        assert "*/ int" not in text
-    for text in (header(contents), source(contents), cmake_lists(contents, []), readme(contents)):
-        assert not [line for line in text.splitlines() if line == "#error"]
-    assert "int two_layer_mul_1(const uint8_t *operand_0" in header(contents)
 
 
 def test_an_operator_without_an_integer_form_is_declared_without_its_model() -> None:

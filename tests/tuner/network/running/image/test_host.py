@@ -67,12 +67,6 @@ def refused(do: Callable[[], object]) -> Status:
     return refusal.value.status
 
 
-def test_the_dsp_introduces_itself(host: Host) -> None:
-    dsp = host.dsp
-    assert (dsp.functions, dsp.alignment_bytes, dsp.memory_bytes) == (2, ALIGNMENT, ARENA_BYTES)
-    assert host.counts().crossings == 1
-
-
 def test_calls_wait_for_a_copy_and_cross_with_it(host: Host) -> None:
     a, b = eight(host, 3), eight(host, 4)
     before = host.counts()
@@ -85,27 +79,6 @@ def test_calls_wait_for_a_copy_and_cross_with_it(host: Host) -> None:
     assert (crossed.crossings, crossed.batches, crossed.calls) == (1, 1, 2)
     assert (crossed.copies_out, crossed.bytes_out, crossed.copies_in) == (1, 8, 0)
     assert crossed.message_bytes > 2 * 3 * ctypes.sizeof(Argument)
-
-
-def test_a_copy_in_takes_along_the_calls_before_it(host: Host) -> None:
-    a, b = eight(host, 1), eight(host, 2)
-    before = host.counts()
-    add(host, a, b, b)
-    host.copy_in(a, bytes_of(*[9] * 8))
-    crossed = host.counts().since(before)
-    assert (crossed.crossings, crossed.batches, crossed.copies_in, crossed.bytes_in) == (1, 1, 1, 8)
-    assert host.copy_out(b, 8).tolist() == [3] * 8
-
-
-def test_synchronizing_crosses_only_with_work(host: Host) -> None:
-    a = eight(host, 1)
-    before = host.counts()
-    host.synchronize()
-    assert host.counts() == before
-    add(host, a, a, a)
-    host.synchronize()
-    crossed = host.counts().since(before)
-    assert (crossed.crossings, crossed.batches, crossed.copies_in) == (1, 1, 0)
 
 
 def test_a_fetch_goes_with_the_next_call(host: Host) -> None:
@@ -222,16 +195,6 @@ def test_a_function_that_fails_ends_its_queue(host: Host) -> None:
     assert failed.value.result == -7
     assert host.copy_out(a, 8).tolist() == [7] * 8
     assert host.copy_out(b, 8).tolist() == [6] * 8
-
-
-def test_a_release_that_was_dropped_does_not_keep_its_place(host: Host) -> None:
-    whole = host.alloc(ARENA_BYTES)
-    host.call(REFUSE, [])
-    host.free(whole)
-    assert refused(host.synchronize) is Status.BAD_FUNCTION
-    again = host.alloc(ARENA_BYTES)
-    host.copy_in(again, bytes_of(1, 2, 3))
-    assert host.copy_out(again, 3).tolist() == [1, 2, 3]
 
 
 def test_buffers_never_overlap(host: Host) -> None:
