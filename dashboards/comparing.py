@@ -8,27 +8,31 @@ from dataclasses import dataclass
 
 from db.schedules.queries import StoredBest
 from tuner.measure.statistics import CONFIDENCE, least_samples, median, median_interval
+from tuner.records.candidate import Fidelity
 
 CONFIDENCE_OF_EACH = 1 - (1 - CONFIDENCE) / 2
 """Of each of a ratio's two medians, so that both intervals hold with :data:`CONFIDENCE`."""
 LEAST_SAMPLES = least_samples(CONFIDENCE_OF_EACH)
 LEAST_WORKLOADS = least_samples(CONFIDENCE)
 NOISE = 0.01
-"""Ratios closer to 1 than this count as unchanged, whatever the interval says."""
+"""Ratios that are not exact and closer to 1 than this count as unchanged, whatever the interval
+says."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """``value``, and the bounds of its 95 % confidence interval if there are data for one."""
+    """``value``, and the bounds of its 95 % confidence interval if there are data for one. An
+    ``exact`` one is of two simulations, which repeat to the cycle."""
 
     value: float
     low: float | None = None
     high: float | None = None
+    exact: bool = False
 
     @property
     def verdict(self) -> str:
         """``slower``, ``faster``, ``same``, or ``unclear`` if the interval holds 1."""
-        if abs(math.log(self.value)) < NOISE:
+        if self.value == 1 or (not self.exact and abs(math.log(self.value)) < NOISE):
             return "same"
         if self.low is not None and self.high is not None and self.low <= 1 <= self.high:
             return "unclear"
@@ -53,6 +57,8 @@ def overall(ratios: Sequence[Ratio]) -> Ratio | None:
     :data:`LEAST_WORKLOADS` on."""
     if not ratios:
         return None
+    if len(ratios) == 1:
+        return ratios[0]
     values = [ratio.value for ratio in ratios]
     if len(values) < LEAST_WORKLOADS:
         return Ratio(median(values))
@@ -73,6 +79,8 @@ class Compared:
     ratio: Ratio | None
 
 
+HARDWARE: Fidelity = "hardware"
+"""The fidelity whose measurements vary; simulators count."""
 PLACE = ("contract", "target", "fidelity", "cache")
 """Parts of a result's purpose, beside its workload."""
 JOBS_MAY_DIFFER = ("contract", "target")
@@ -107,7 +115,7 @@ def compared(
                 detail=_detail(mine or both, theirs or both),
                 own=mine,
                 other=theirs,
-                ratio=ratio_of(_samples(mine), _samples(theirs)) if mine and theirs else None,
+                ratio=_ratio(mine, theirs) if mine and theirs else None,
             )
         )
     return sorted(rows, key=lambda row: -row.ratio.value if row.ratio else math.inf)
@@ -120,6 +128,12 @@ def _detail(own: StoredBest, other: StoredBest) -> str:
         mine, theirs = (str(getattr(side, name)) for side in (own, other))
         parts.append(mine if mine == theirs else f"{mine} against {theirs}")
     return " · ".join(part for part in parts if part)
+
+
+def _ratio(mine: StoredBest, theirs: StoredBest) -> Ratio:
+    if HARDWARE not in (mine.fidelity, theirs.fidelity):
+        return Ratio(mine.cycles / theirs.cycles, exact=True)
+    return ratio_of(_samples(mine), _samples(theirs))
 
 
 def _samples(best: StoredBest) -> Sequence[float]:

@@ -58,7 +58,7 @@ def use_of(request: Request, store: SqlStore, view: JobView) -> Use:
         places += ["--cache", cache]
     name = identifier(problem, view.job.submission.kernel_label)
     files = ["--object", f"{name}.o", "--header", f"{name}.h"]
-    lines = [asked, [*places, "--server", server], files]
+    lines = [asked, places, ["--server", server], files]
     of_params = f" PARAMS {' '.join(params)}" if params else ""
     cmake = (
         f"hvxtune_schedule(TARGET {name} KERNEL {kernel}{of_params}\n"

@@ -24,6 +24,17 @@ def best(kernel: str, cycles: int, *samples: int, target: str = "hexagon-v66") -
     return Best(*values, cycles, samples or (cycles,), f"{kernel}-1")
 
 
+def test_simulators_are_exact_and_hardware_is_not() -> None:
+    sides = [best("a", 1736)], [best("a", 1740)]
+    (row,) = compared(*sides)
+    assert row.ratio == Ratio(1736 / 1740, exact=True)
+    assert row.ratio.verdict == "faster", "by little, and for sure"
+    phone = [[replace(one, fidelity="hardware") for one in side] for side in sides]
+    (row,) = compared(*phone)
+    assert row.ratio == Ratio(1736 / 1740)
+    assert row.ratio.verdict == "same", "that near, without an interval"
+
+
 def test_one_sample_each_gives_a_ratio_and_no_interval() -> None:
     assert ratio_of([200], [100]) == Ratio(pytest.approx(2.0))
 

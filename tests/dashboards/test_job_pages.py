@@ -198,7 +198,8 @@ def test_a_job_page_hands_out_its_best(logged_in: LogIn, store: SqlStore) -> Non
     shown = html.unescape(page)
     assert (
         "hvxtune best gemm_u8 -p n=64 -p k=32 \\\n"
-        "  --target hexagon-v68-sm8350 --contract static --server http://testserver \\\n"
+        "  --target hexagon-v68-sm8350 --contract static \\\n"
+        "  --server http://testserver \\\n"
     ) in shown
     assert "KERNEL gemm_u8 PARAMS n=64 k=32\n" in shown
     queued = store.create_job(spec(), SPACE, TOOLCHAIN).id

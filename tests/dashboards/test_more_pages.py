@@ -218,11 +218,25 @@ def test_the_map_shows_shapes_and_offers_to_tune_the_holes(
 
 
 def test_jobs_are_compared(logged_in: LogIn, store: SqlStore) -> None:
-    own, other = (stored(store, cycles, seed=cycles).rpartition("-")[0] for cycles in (900, 1200))
-    page = words(logged_in(Scope.READ).get(f"/ui/compare?own={own}&other={other}").text)
-    assert "900 1,200 0.75" in page
-    assert "faster" in page
-    assert logged_in(Scope.READ).get(f"/ui/compare?own={own}&other=1rtx").status_code == 404
+    own = finished_job(store)
+    other, elsewhere = (
+        stored(store, cycles, seed=cycles).rpartition("-")[0] for cycles in (900, 1200)
+    )
+    browser = logged_in(Scope.READ)
+    page = words(browser.get(f"/ui/compare?own={own}&other={other}").text)
+    assert "1.111\N{MULTIPLICATION SIGN} of the cycles: slower" in page
+    assert "two simulations" in page
+    knobs = {
+        k: (config(2).get(k, ABSENT), config(0).get(k, ABSENT)) for k in (*config(0), *config(2))
+    }
+    for knob, (mine, theirs) in knobs.items():
+        assert f"{knob} {mine} {theirs}" in page
+    assert f"this: {own} gemm_u8 m=256 n=64 k=32 1,000 2,000 4" in page
+    assert browser.get(f"/ui/compare?own={own}&other=1rtx").status_code == 404
+    # The newest other job of the workload, if one job alone is given.
+    alone = browser.get(f"/ui/compare?own={other}").text
+    assert re.search(rf'value="{elsewhere}" selected', alone)
+    assert alone.index('label="the same workload"') < alone.index(f'value="{elsewhere}"')
 
 
 def test_jobs_and_contracts_are_compared(logged_in: LogIn, store: SqlStore) -> None:
@@ -234,7 +248,7 @@ def test_jobs_and_contracts_are_compared(logged_in: LogIn, store: SqlStore) -> N
         jobs.append(store_schedule(store, of, cycles).rpartition("-")[0])
     choices = words(browser.get("/ui/compare").text)
     for contract, cycles, job in zip(("static", "none"), ("900", "1,350"), jobs, strict=True):
-        label = f"{contract} · hexagon-v66 · {cycles} cycles · {job}"
+        label = f"{job} · {cycles} cycles · gemm_u8 m=128 n=128 k=128 · {contract} · hexagon-v66"
         assert label in choices
     for query in (f"own={jobs[1]}&other={jobs[0]}", "kind=contracts&own=none&other=static"):
         page = words(browser.get(f"/ui/compare?{query}").text)
