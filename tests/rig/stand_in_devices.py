@@ -72,6 +72,8 @@ class Script:
     """One in so many of jobs' calls fails as a whole, and not by the device's fault."""
     condemns: float = 0.0
     """A good candidate is said to be wrong."""
+    wrong: bool = False
+    """So is the gold candidate."""
     slow: float = 1.0
     """Everything takes so many times as long."""
     noise: float = 0.0
@@ -164,7 +166,8 @@ class StandInDevice(Device):
             return DeviceError("no result for this one")
         if what and what != "gold":
             return CandidateError(Outcome(what), "it is bad")
-        if what != "gold" and self._random.random() < self.script.condemns:
+        condemns = self.script.wrong if what == "gold" else self.script.condemns
+        if self._random.random() < condemns:
             return CandidateError(Outcome.WRONG_OUTPUT, "a bit fell over")
         samples = tuple(self._sample(int(true_cycles)) for _ in range(task.repeats))
         measurement = Measurement(

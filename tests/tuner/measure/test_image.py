@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.rig.scale_u8 import ScaleU8
 from tuner.conformance.candidates import scale_problem
-from tuner.measure.cases import CaseSet, case_of
+from tuner.measure.cases import CaseSet, case_of, poison
 from tuner.measure.image import Image, image_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
@@ -37,6 +37,13 @@ def test_buffers_are_aligned_as_promised_and_no_more(contract: Contract) -> None
                 assert start % alignment != 0
             else:
                 assert start % (2 * alignment) == alignment
+
+
+def test_every_bit_that_nobody_wrote_differs_between_two_runs() -> None:
+    one, other = poison(0), poison(1)
+    assert np.all(one ^ other == 0xFF)
+    assert np.all(one)
+    assert np.all(other)
 
 
 def test_red_zones_part_all_buffers() -> None:
@@ -84,6 +91,7 @@ def test_any_other_changed_byte_is_noticed(data: st.DataObject) -> None:
         (Contract.STATIC, 4 * 500 + 9, "wrote 10 bytes past the end of output"),
         (Contract.STRIDE, 500, "in the row padding of output"),
         (Contract.STATIC, 500 + 3, "output[1, 3] is"),
+        (Contract.STATIC, 2 * 500 - 1, "output[1, 499] is"),
     ],
 )
 def test_the_message_says_where(contract: Contract, offset_from_output: int, says: str) -> None:

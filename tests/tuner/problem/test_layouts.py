@@ -7,7 +7,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.problem.buffers import BufferSpec, layout_of, other_layout_of
+from tuner.problem.buffers import (
+    BufferLayout,
+    BufferSpec,
+    kept_contracts,
+    layout_of,
+    other_layout_of,
+)
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 
@@ -41,6 +47,35 @@ def test_another_layout_keeps_the_contract_and_no_two_elements_meet(
         assert layout == layout_of(spec, contract, TARGET)
     if spec.promised and not spec.loose and contract in (Contract.STRIDE, Contract.EXTENT):
         assert all(s * spec.element_bytes % ALIGNMENT == 0 for s in layout.strides[:-1])
+
+
+def keeps(layout: BufferLayout, spec: BufferSpec, contract: Contract) -> bool:
+    """Whether a buffer that lies so is as ``contract`` promises."""
+    if spec.loose:
+        return contract is not Contract.EXTENT or not spec.promised or whole(spec)
+    aligned = contract is Contract.NONE or layout.host_offset_bytes == 0
+    outer = spec.promised and contract in (Contract.STRIDE, Contract.EXTENT)
+    strides = not outer or all(s * spec.element_bytes % ALIGNMENT == 0 for s in layout.strides[:-1])
+    return aligned and strides and (contract is not Contract.EXTENT or not outer or whole(spec))
+
+
+def whole(spec: BufferSpec) -> bool:
+    return spec.shape[-1] * spec.element_bytes % ALIGNMENT == 0
+
+
+@given(specs, st.sampled_from(list(Contract)))
+def test_a_caller_keeps_the_contracts_that_its_buffers_are_as(
+    spec: BufferSpec, contract: Contract
+) -> None:
+    layout = layout_of(spec, contract, TARGET)
+    kept = kept_contracts([spec], contract, TARGET)
+    for weaker in kept:
+        if contract is Contract.STATIC or weaker is not Contract.EXTENT:
+            assert keeps(layout, spec, weaker)
+    if contract is not Contract.STATIC:
+        assert kept == tuple(one for one in Contract if contract.implies(one))
+    is_open = contract is Contract.NONE or spec.loose
+    assert (layout.host_offset_bytes % ALIGNMENT != 0) == bool(is_open), "aligned by promise alone"
 
 
 @given(specs.filter(lambda spec: len(spec.shape) > 1))

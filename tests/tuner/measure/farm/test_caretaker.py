@@ -20,9 +20,8 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_devices_are_checked_without_a_job_and_the_lost_come_back() -> None:
-    scripts = {"good": Script(), "lost": Script(silent=True), "bad": Script(condemns=1.0, slow=1.0)}
+    scripts = {"good": Script(), "lost": Script(silent=True), "bad": Script(wrong=True)}
     rig = StandInFarm(scripts)
-    rig.devices["bad"].script.refuses = 1.0
     roster = MemoryRoster()
     caretaker = Caretaker(rig.farm, roster, "test", open_device=rig.open, make_gold=gold)
     leave = threading.Event()
@@ -35,7 +34,7 @@ def test_devices_are_checked_without_a_job_and_the_lost_come_back() -> None:
         checks = rig.devices["bad"].calls
         time.sleep(0.1)
         assert rig.devices["bad"].calls == checks, "nobody touches it until it is released"
-        scripts["bad"].refuses = 0.0
+        scripts["bad"].wrong = False
         roster.release("bad", "mended")
         wait(roster, bad="ready")
     finally:
