@@ -1,5 +1,5 @@
 # What a person or CI runs; `make help` lists it.
-# Needs git, make and Python 3.11 to 3.13 with venv: everything else is fetched into $(VENV) and
+# Needs git, make and Python 3.11 or newer with venv: everything else is fetched into $(VENV) and
 # the cache ($HVXTUNE_CACHE_DIR, or hvxtune under the XDG cache home).
 
 PYTHON ?= python3
@@ -14,6 +14,9 @@ PIP_LOCKED := $(PIP) install --require-hashes --only-binary :all: --no-deps --pr
 COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-strategy fewest \
 	--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command 'make lock' \
 	--group build $(UPGRADE)
+
+# An environment whose Python has gone, with the cache or by an upgrade, is made anew.
+$(shell test -x $(BIN)/python || rm -f $(VENV)/.installed $(VENV)/.dev)
 
 .DELETE_ON_ERROR:
 .PHONY: help setup demo docs test test-fast test-slow test-bare test-postgresql nightly lint format bench chaos option-table lock screenshots vendor-assets clean
@@ -87,7 +90,8 @@ clean: ## remove what make made here (state directory and cache stay)
 
 $(VENV)/.installed: $(LOCK)/runtime.txt pyproject.toml
 	@$(PYTHON) .ci/check_machine.py
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || \
+		{ python=$$($(PYTHON) .ci/fitting_python.py) && "$$python" -m venv --clear $(VENV); }
 	@echo "installing the pinned packages (about 200 MB on the first run)"
 	@$(PIP_LOCKED) --quiet -r $(LOCK)/runtime.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .

@@ -7,21 +7,23 @@ import importlib.util
 import platform
 import sys
 
-OLDEST, NEWEST = (3, 11), (3, 13)  # what the pinned halide wheel is built for
+OLDEST, NEWEST = (3, 11), (3, 13)
+"""The Pythons that the pinned halide wheel is built for. Where only a newer one is installed,
+set-up fetches one (fitting_python.py)."""
 
 
 def complaint():
     """The reason, or an empty string if all is well."""
     version = sys.version_info[:2]
-    if not OLDEST <= version <= NEWEST:
+    if version < OLDEST:
         return (
-            "Python %d.%d found. accepted: 3.11 to 3.13. "
+            "Python %d.%d found. accepted: 3.11 or newer. "
             "Install one and run: make setup PYTHON=python3.11" % version
         )
     machine = "%s %s" % (platform.system(), platform.machine())
     if machine != "Linux x86_64":
         return "%s found. accepted: Linux x86_64, the only one with Halide wheels." % machine
-    for module in ("venv", "ensurepip"):
+    for module in ("venv", "ensurepip") if version <= NEWEST else ():
         if importlib.util.find_spec(module) is None:
             return "Python has no %s. Run: apt-get install python3-venv" % module
     return ""

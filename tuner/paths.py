@@ -27,9 +27,7 @@ def state_dir() -> Path:
     given = os.environ.get(STATE_DIR_VARIABLE)
     if given:
         return Path(given).expanduser().absolute()
-    from platformdirs import user_state_path
-
-    return user_state_path("hvxtune", appauthor=False)
+    return of_user("XDG_STATE_HOME", ".local/state")
 
 
 def cache_dir() -> Path:
@@ -37,9 +35,14 @@ def cache_dir() -> Path:
     given = os.environ.get(CACHE_DIR_VARIABLE)
     if given:
         return Path(given).expanduser().absolute()
-    from platformdirs import user_cache_path
+    return of_user("XDG_CACHE_HOME", ".cache")
 
-    return user_cache_path("hvxtune", appauthor=False)
+
+def of_user(variable: str, otherwise: str) -> Path:
+    """The folder of hvxtune in a base directory of the XDG specification: that of the environment
+    ``variable``, else ``otherwise`` in the home directory. Set-up asks this before any package is
+    installed."""
+    return Path(os.environ.get(variable, "").strip() or Path.home() / otherwise) / "hvxtune"
 
 
 def earlier_places(name: str) -> list[Path]:

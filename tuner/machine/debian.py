@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tarfile
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -90,12 +90,18 @@ class PrivateApt:
         files = sorted(self._archives.glob("*.deb"))
         came = {file.name.partition("_")[0] for file in files}
         if done.returncode or not came.issuperset(packages):
-            lines = [line for line in done.stderr.splitlines() if line.startswith("E:")]
-            reason = lines[0].removeprefix("E:").strip() if lines else "no package came"
-            raise ToolchainError(
-                f"apt-get could not fetch {' '.join(packages)}: {reason}",
-                next_step="check the network and the machine's apt sources",
-            )
+            raise _not_fetched(packages, done.stderr)
+        return files
+
+    def fetch(self, *packages: str) -> list[Path]:
+        """The packages alone, without what they need, as package files in this order.
+
+        Raises ``ToolchainError`` with apt's first complaint.
+        """
+        done = self._run("apt-get", "download", *packages, folder=self._archives)
+        files = [file for name in packages for file in self._archives.glob(f"{name}_*.deb")]
+        if done.returncode or len(files) != len(packages):
+            raise _not_fetched(packages, done.stderr)
         return files
 
     def sources_of_release(self, release: str, *, with_backports: bool = False) -> list[str]:
@@ -105,33 +111,37 @@ class PrivateApt:
         The lists must have been fetched.
         """
         system = platform.freedesktop_os_release()
-        own, distribution = system.get("VERSION_CODENAME", ""), system["ID"]
-        if not own or (own == release and not with_backports):
+        if system.get("VERSION_CODENAME") == release and not with_backports:
             return []
+        options = _signed_by(system["ID"])
         lines = []
-        for address, suite, component, origin in self._indices():
-            if suite not in (own, f"{own}-updates", f"{own}-security"):
-                continue
-            if origin.lower() != distribution:
-                continue
-            suites = [suite.replace(own, release)]
-            if suite == own and with_backports:
+        for address, pocket, component in self._archives_of(system["ID"]):
+            suites = [release + pocket]
+            if not pocket and with_backports:
                 suites.append(f"{release}-backports")
-            options = _signed_by(distribution)
             lines += [f"deb {options}{address} {name} {component}" for name in suites]
-        return lines
+        return list(dict.fromkeys(lines))
 
     def source_lines(self, suites: Iterable[str]) -> list[str]:
         """Lines for the source packages of Debian's ``suites``, in the archive that the machine's
         own packages come from. Empty if that is not Debian's, or its lists were never fetched."""
-        own = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
         options = _signed_by("debian")
-        return [
+        lines = [
             f"deb-src {options}{address} {name} {component}"
-            for address, suite, component, origin in self._indices()
-            if origin == "Debian" and suite == own and component == "main"
+            for address, pocket, component in self._archives_of("debian")
+            if not pocket and component == "main"
             for name in suites
         ]
+        return list(dict.fromkeys(lines))
+
+    def _archives_of(self, distribution: str) -> Iterator[tuple[str, str, str]]:
+        """The archives of ``distribution`` among the machine's sources: address, pocket (empty,
+        ``-updates`` or ``-security``) and component. Their releases go by other names in places:
+        a machine that runs Debian's sid calls itself by the codename of the next release."""
+        for address, suite, component, origin in self._indices():
+            _, dash, pocket = suite.partition("-")
+            if origin.lower() == distribution and pocket in ("", "updates", "security"):
+                yield address, dash + pocket, component
 
     def _indices(self) -> list[list[str]]:
         """Address, release, component and origin of each list of packages that was fetched."""
@@ -187,6 +197,15 @@ class PrivateApt:
                 if kind == "dlstatus":
                     with suppress(ValueError):
                         self._reached(float(rest.split(":")[1]))
+
+
+def _not_fetched(packages: Iterable[str], said: str) -> ToolchainError:
+    lines = [line for line in said.splitlines() if line.startswith("E:")]
+    reason = lines[0].removeprefix("E:").strip() if lines else "no package came"
+    return ToolchainError(
+        f"apt-get could not fetch {' '.join(packages)}: {reason}",
+        next_step="check the network and the machine's apt sources",
+    )
 
 
 def _signed_by(distribution: str) -> str:

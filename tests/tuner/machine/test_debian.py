@@ -20,15 +20,17 @@ ROWS = [
 ]
 
 
-@pytest.fixture
-def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PrivateApt:
-    """On a machine that runs Debian's trixie."""
+@pytest.fixture(params=["trixie"])
+def apt(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> PrivateApt:
+    """On a machine that runs a release of Debian's."""
     for name in ("apt-get", "dpkg-deb"):
         program = tmp_path / name
         program.write_text(f"#!{sys.executable}\nprint({chr(10).join(ROWS)!r})\n")
         program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    system = {"ID": "debian", "VERSION_CODENAME": "trixie"}
+    system = {"ID": "debian", "VERSION_CODENAME": request.param}
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: system)
     monkeypatch.setattr(Path, "exists", lambda path: False)  # no keyring to name
     return PrivateApt(tmp_path / "private")
@@ -56,3 +58,9 @@ def test_backports_of_another_release_come_with_it(apt: PrivateApt) -> None:
     lines = apt.sources_of_release("bookworm", with_backports=True)
     assert f"deb {MIRROR} bookworm-backports main" in lines
     assert len(lines) == 4
+
+
+@pytest.mark.parametrize("apt", ["forky"], indirect=True)  # sid's name for itself
+def test_a_machine_may_call_its_release_by_another_name(apt: PrivateApt) -> None:
+    assert f"deb {MIRROR} bookworm main" in apt.sources_of_release("bookworm")
+    assert apt.source_lines(["sid"]) == [f"deb-src {MIRROR} sid main"]

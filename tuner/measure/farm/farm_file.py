@@ -22,6 +22,7 @@ from tuner.measure.device import (
     device_kinds,
     find_kind,
 )
+from tuner.paths import of_user
 from tuner.problem.target import TARGETS
 
 FARM_FILE_VARIABLE = "HVXTUNE_FARM_FILE"
@@ -93,9 +94,7 @@ def farm_file() -> Path:
     given = os.environ.get(FARM_FILE_VARIABLE)
     if given:
         return Path(given).expanduser().absolute()
-    from platformdirs import user_config_path
-
-    return user_config_path("hvxtune", appauthor=False) / "farm.toml"
+    return of_user("XDG_CONFIG_HOME", ".config") / "farm.toml"
 
 
 def read_farm(path: Path | None = None) -> Farm:
