@@ -18,6 +18,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
+from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX
+
+VERSIONED = (PIPELINE_PREFIX, PACKAGE_PREFIX)
 ABSENT = "\N{EN DASH}"
 _KIB = 1024
 
@@ -65,6 +68,7 @@ def environment() -> Environment:
         ago=ago,
         moment=moment,
         shape=shape,
+        digits=digits,
         as_json=as_json,
     )
     return made
@@ -154,6 +158,11 @@ def moment(at: float) -> str:
 def shape(params: dict[str, Any]) -> str:
     """``m=256 n=256``."""
     return " ".join(f"{name}={value}" for name, value in params.items())
+
+
+def digits(kernel: str) -> str:
+    """The digits of an upload's or a package's version; nothing for a kernel without versions."""
+    return kernel.partition(":")[2] if kernel.startswith(VERSIONED) else ""
 
 
 def as_json(value: Any) -> Markup:

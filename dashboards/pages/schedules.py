@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -13,11 +13,11 @@ from starlette.responses import RedirectResponse, Response
 from dashboards.charts.shapes import shape_map
 from dashboards.job_view import peak_of
 from dashboards.session import Form, form_of, viewing
-from dashboards.templating import render
+from dashboards.templating import digits, render
 from db.jobs.trials import find_trial
 from db.pipelines import kernel_of
 from db.schedules.quarantine import quarantine, release
-from db.schedules.queries import StoredSchedule, find, page
+from db.schedules.queries import StoredSchedule, find, page, stored_kernels
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.audit import record
@@ -45,6 +45,7 @@ def _contract(name: str) -> Contract | None:
 class SchedulesQuery(BaseModel):
     """Filters in the address; empty means all. ``below`` continues a list."""
 
+    q: str = Field("", max_length=200)
     kernel: str = ""
     target: str = ""
     contract: str = ""
@@ -88,6 +89,7 @@ def schedules(
         contract=asked.contract_or_all(),
         fidelity=asked.fidelity_or_all(),
         quarantined={"yes": True, "no": False}.get(asked.quarantined),
+        text=asked.q,
         below=asked.below,
         limit=PAGE + 1,
     )
@@ -101,11 +103,23 @@ def schedules(
         asked=asked,
         filtered=bool(query),
         more=more,
-        kernels=kernel_names(),
+        **_kernels(store, asked.kernel),
         targets=list(TARGETS),
         contracts=[contract.value for contract in Contract],
         fidelities=FIDELITIES,
     )
+
+
+def _kernels(store: SqlStore, chosen: str) -> dict[str, Any]:
+    """Kernels to choose from: all of which schedules are stored, and the one that is chosen.
+    Versions of one name are told apart by their digits."""
+    found = stored_kernels(store)
+    names = [one.name for one in found]
+    labels = {
+        one.kernel: f"{one.name} ({digits(one.kernel)})" if names.count(one.name) > 1 else one.name
+        for one in found
+    }
+    return {"kernels": list(dict.fromkeys([*labels, *filter(None, [chosen])])), "labels": labels}
 
 
 @router.get("/schedules/shapes")
@@ -116,7 +130,9 @@ def shapes(
 ) -> Response:
     """The shapes of one kernel that are stored, and the holes between them."""
     caller: Caller = request.state.caller
-    kernel = find_kernel(kernel_of(store, asked.kernel or kernel_names()[0], caller.owner))
+    offered = _kernels(store, asked.kernel)
+    chosen = next(iter([*filter(None, [asked.kernel]), *offered["kernels"], *kernel_names()]))
+    kernel = find_kernel(kernel_of(store, chosen, caller.owner))
     contract = _contract(asked.contract)
     found = page(
         store,
@@ -133,7 +149,7 @@ def shapes(
         asked=asked,
         kernel=kernel,
         shapes=shape_map(kernel, found, peaks),
-        kernels=kernel_names(),
+        **_kernels(store, kernel.name),
         targets=list(TARGETS),
         contracts=[contract.value for contract in Contract],
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import ColumnElement, Select, String, cast, func, or_, select
 from sqlalchemy.orm import Session
 
 from db.models import (
@@ -85,10 +85,13 @@ def page(
     contract: Contract | None = None,
     fidelity: Fidelity | None = None,
     quarantined: bool | None = None,
+    text: str | None = None,
     below: int | None = None,
     limit: int = 50,
 ) -> list[StoredSchedule]:
-    """Schedules, newest first, of those with a row id under ``below``."""
+    """Schedules, newest first, of those with a row id under ``below``. Each word of ``text`` is
+    part of the kernel's name or display name, the parameters (``m=256``), the target, the contract
+    or the id."""
     wanted = _schedules().order_by(ScheduleRow.id.desc()).limit(limit)
     for column, value in (
         (WorkloadRow.kernel, kernel),
@@ -103,8 +106,67 @@ def page(
         wanted = wanted.where(there.is_not(None) if quarantined else there.is_(None))
     if below is not None:
         wanted = wanted.where(ScheduleRow.id < below)
+    for word in (text or "").replace("\0", "").split()[:MOST_WORDS]:
+        wanted = wanted.where(_has_word(word, stored_kernels(store)))
     with store.reading() as session:
         return [_stored(*row) for row in session.execute(wanted)]
+
+
+def _has_word(word: str, kernels: Sequence[StoredKernel]) -> ColumnElement[bool]:
+    named = [one.kernel for one in kernels if word.lower() in one.name.lower()]
+    name, equals, value = word.partition("=")
+    if equals:  # as it stands in the canonical JSON of the parameters
+        of_params = cast(WorkloadRow.params, String)
+        return or_(*(of_params.contains(f'"{name}":{gap}{value}{end}', autoescape=True)
+                     for gap in ("", " ") for end in (",", "}")))  # fmt: skip
+    texts = (TargetRow.name, cast(ProblemRow.contract, String), ScheduleRow.public_id)
+    found = (one.icontains(word, autoescape=True) for one in texts)
+    return or_(WorkloadRow.kernel.in_(named), *found)
+
+
+MOST_WORDS = 8
+"""Of a search; more are not looked at."""
+
+
+@dataclass(frozen=True)
+class StoredKernel:
+    """A kernel of which ``schedules`` are stored, its display name ``label``, and when the latest
+    of them was found."""
+
+    kernel: str
+    label: str
+    schedules: int
+    latest_at: float
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return self.label or self.kernel
+
+
+def stored_kernels(store: SqlStore) -> list[StoredKernel]:
+    """Every kernel of which a schedule is stored, by name."""
+    counts = (
+        select(
+            WorkloadRow.kernel,
+            func.count(ScheduleRow.id),
+            func.max(ScheduleRow.id),
+            func.max(ScheduleRow.updated_at),
+        )
+        .join(ProblemRow, ScheduleRow.problem_id == ProblemRow.id)
+        .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
+        .group_by(WorkloadRow.kernel)
+    )
+    with store.reading() as session:
+        rows = session.execute(counts).all()
+        latest = [row[2] for row in rows]
+        told = select(ScheduleRow.id, ScheduleRow.provenance).where(ScheduleRow.id.in_(latest))
+        labels = {
+            number: str(provenance.get("kernel_label", ""))
+            for number, provenance in session.execute(told)
+        }
+    found = [StoredKernel(kernel, labels.get(last, ""), n, at) for kernel, n, last, at in rows]
+    return sorted(found, key=lambda one: (one.name.lower(), -one.latest_at))
 
 
 def _schedules() -> Select[ScheduleRow, ProblemRow, ArtifactRow]:

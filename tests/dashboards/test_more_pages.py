@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -39,6 +40,7 @@ from tuner.measure.explanation import roofline_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
+from tuner.records.trial import Submission
 
 LogIn = Callable[..., Browser]
 
@@ -172,16 +174,47 @@ def test_labels_of_near_marks_do_not_cover_each_other() -> None:
 
 
 def test_schedules_are_listed_and_lead_to_their_trials(logged_in: LogIn, store: SqlStore) -> None:
-    public_id = stored(store)
+    public_id, other = stored(store), stored(store, n=128, seed=1)
     browser = logged_in(Scope.READ)
     page = browser.get("/ui/schedules?kernel=gemm_u8&fidelity=model&contract=static").text
     assert "m=256 n=64 k=32" in page
     assert "Keep from builds" not in page
-    assert browser.get("/ui/schedules?target=hexagon-v68").text.count(public_id) == 0
+    assert re.findall(r"<option[^>]*>([^<]*u8[^<]*)</option>", page) == ["gemm_u8"], (
+        "what is stored"
+    )
+
+    def shown(query: str) -> set[str]:
+        text = browser.get(f"/ui/schedules?{query}").text
+        return {one for one in (public_id, other) if one in text}
+
+    assert shown("target=hexagon-v68") == set()
+    assert shown("q=GEMM+static") == shown("q=v66") == {public_id, other}
+    assert shown("q=gemm+n%3D64") == shown(f"q={public_id}") == {public_id}
+    assert shown("q=n%3D6") == shown("q=sobel") == shown("q=100%25_%00") == set()
     job = public_id.rpartition("-")[0]
     assert browser.get(f"/ui/schedules/{public_id}").url.path == f"/ui/jobs/{job}/trials/0"
     assert browser.get("/ui/schedules/1rt-9").status_code == 404
     assert browser.get("/ui/schedules?fidelity=guess").status_code == 422
+
+
+def test_versions_of_one_name_are_told_apart(logged_in: LogIn, store: SqlStore) -> None:
+    kernels = []
+    for seed in (3, 4):
+        of = replace(problem(m=64, n=64, k=64).workload, kernel=f"pipeline:{seed:012x}")
+        there = replace(problem(m=64, n=64, k=64), workload=of)
+        job = store.create_job(
+            spec(problem=there), SPACE, TOOLCHAIN, Submission("ada", kernel_label="edge")
+        )
+        made = artifact(seed)
+        trial = ok(0, made, 100 + seed)
+        best = replace(schedule(job.id, trial, of=there), provenance=job.provenance(0, 2.0))
+        store.commit(job.id, store.claim(job.id), finished=[trial], artifacts=[made], schedule=best)
+        kernels.append(of.kernel)
+    page = logged_in(Scope.READ).get("/ui/schedules").text
+    for kernel in kernels:
+        digits = kernel.partition(":")[2]
+        assert f'<option value="{kernel}">edge ({digits})</option>' in page
+        assert f'version <span class="mono">{digits}</span>' in page
 
 
 def test_an_operator_keeps_a_schedule_from_builds(logged_in: LogIn, store: SqlStore) -> None:
