@@ -19,7 +19,7 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 $(shell test -x $(BIN)/python || rm -f $(VENV)/.installed $(VENV)/.dev)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo docs test test-fast test-slow test-bare test-postgresql nightly lint format bench chaos option-table lock screenshots vendor-assets clean
+.PHONY: help setup demo docs test test-fast test-slow test-bare test-postgresql nightly lint format bench chaos lock screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -67,9 +67,6 @@ bench: setup $(VENV)/.dev ## run a benchmark: NAME=hand (ARGS='--json' or a name
 
 chaos: setup $(VENV)/.dev ## break a lab of real processes while jobs run, SEEDS times (needs root)
 	$(BIN)/python -m tests.chaos --seeds $(or $(SEEDS),3)
-
-option-table: setup ## write the table of job options in docs/cli.md anew
-	$(BIN)/python -m tests.option_table
 
 screenshots: setup $(VENV)/.dev ## take the pictures of docs/dashboards.md anew; EVERY=1: of every page, at three widths, light and dark, in build/screenshots (needs Chromium)
 	$(BIN)/python -m tests.dashboards.screenshots $(EVERY:%=--every build/screenshots)

@@ -13,7 +13,6 @@ import pytest
 import typer
 
 from service.cli.app import app
-from tests import option_table
 from tuner.packages.manifest import schema
 
 ROOT = Path(__file__).parents[1]
@@ -47,10 +46,6 @@ def shown_commands(page: Path) -> list[list[str]]:
         for line in text.splitlines()
         if line.startswith("$ ")
     ]
-
-
-def test_the_options_of_a_job_are_those_of_its_definition() -> None:
-    assert option_table.written() == option_table.option_table(), "run: make option-table"
 
 
 VARIABLE = re.compile(r"""["']((?:HVXTUNE|HEXAGON|HL)_[A-Z0-9_]*[A-Z0-9])["']""")
@@ -118,9 +113,6 @@ def test_links_to_headings_lead_to_one(page: Path) -> None:
         for target, anchor in links
         if anchor not in anchors(page.parent / target if target else page)
     ] == []
-
-
-README = (ROOT / "README.md").read_text()
 
 
 def test_a_newcomer_reads_at_most_six_files() -> None:
