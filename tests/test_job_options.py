@@ -25,7 +25,6 @@ from tuner.records.request import (
     SearchOptions,
     as_json,
     current,
-    from_json,
     options_of,
     told,
 )
@@ -34,23 +33,27 @@ OPTIONS = options_of(JobOptions)
 TUNE = typer.main.get_command(app).commands["tune"]
 
 
-def by_name(option: Option) -> str:
-    return option.name
+def test_the_command_line_has_every_option() -> None:
+    shown = " ".join(TUNE.get_help(typer.Context(TUNE, info_name="tune")).split())
+    for option in OPTIONS:
+        command_line_has(option, shown)
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=by_name)
-def test_the_command_line_has_it(option: Option) -> None:
+def command_line_has(option: Option, shown: str) -> None:
     (parameter,) = [p for p in TUNE.params if p.name == option.name]
     spelled = {*parameter.opts, *parameter.secondary_opts}
     assert spelled == {flag for both in option.flags for flag in both.split("/")}
-    shown = " ".join(TUNE.get_help(typer.Context(TUNE, info_name="tune")).split())
     assert help_of(option) in shown
     if "{choices}" in option.help:
         assert all(name in shown for name in choices_of(option))
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=by_name)
-def test_the_rest_body_has_it(option: Option) -> None:
+def test_the_rest_body_has_every_option() -> None:
+    for option in OPTIONS:
+        rest_body_has(option)
+
+
+def rest_body_has(option: Option) -> None:
     fields = (BudgetBody if option.group == BUDGET else SubmitBody).model_json_schema()[
         "properties"
     ]
@@ -96,15 +99,9 @@ def test_a_misspelt_keyword_names_the_nearest_option() -> None:
     ("given", "accepted"),
     [
         ({"trials": 0}, "1 to 10000000"),
-        ({"trials": True}, "1 to 10000000"),
         ({"seconds": float("nan")}, "above 0"),
-        ({"seconds": 0.0}, "above 0"),
         ({"until_gain": 1.5}, "below 1"),
-        ({"seed": -1}, "0 to 4294967295"),
         ({"cache": "hot"}, "warm, cold"),
-        ({"visibility": "secret"}, "shared, private"),
-        ({"transfer": "yes"}, "true or false"),
-        ({"on": "a;b"}, "text"),
         ({"objectives": "cycles"}, "cycles, code_bytes"),
         ({"workers": 2.0}, "1 to 256"),
     ],
@@ -125,12 +122,6 @@ def test_former_names_are_accepted_but_not_beside_the_present_ones() -> None:
 def test_100_trials_are_the_limit_only_where_there_is_no_other() -> None:
     assert JobOptions.of({}).with_default_limit().trials == 100
     assert JobOptions.of({"patience": 3}).with_default_limit().trials is None
-
-
-def test_options_survive_json_and_unknown_ones_are_left_out() -> None:
-    job = spec(objectives=("cycles", "code_bytes"), until_gain=0.5, on="lab")
-    again = from_json({**as_json(job), "of_a_later_version": 1})
-    assert again == {o.name: getattr(job, o.name) for o in options_of(SearchOptions)}
 
 
 def test_the_body_says_what_the_options_say() -> None:

@@ -35,12 +35,6 @@ def test_every_locked_package_is_pinned_and_hashed(lock):
     assert [e for e in entries if not re.match(r"[\w.-]+==\S+ ;.*\\\n +--hash=sha256:", e)] == []
 
 
-@pytest.mark.parametrize("lock", LOCKS)
-def test_the_locks_name_no_index(lock):
-    assert "://" not in LOCKS[lock]
-    assert "--index" not in LOCKS[lock]
-
-
 @pytest.mark.parametrize(
     ("lock", "wanted"),
     [
@@ -170,11 +164,3 @@ def test_another_python_than_the_pinned_one_is_refused(tmp_path):
     assert got.returncode == 1
     assert "python9_1_amd64.deb came with another SHA-256" in got.stderr.splitlines()[-1]
     assert list((machine.cache / "python").iterdir()) == []
-
-
-def test_make_lists_its_targets():
-    listed = subprocess.run(
-        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    for target in ("setup", "demo", "test", "test-fast", "lint", "lock", "clean"):
-        assert re.search(rf"^{target} ", listed, re.MULTILINE)

@@ -14,7 +14,7 @@ from tuner.errors import UserError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.cases import CaseSet, case_of, cases_of
 from tuner.measure.image import image_of
-from tuner.problem.buffers import BufferSpec, layout_of, loose_lines
+from tuner.problem.buffers import BufferSpec, layout_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.problem.workload import Workload
@@ -117,16 +117,3 @@ def test_contracts_that_a_caller_keeps_ask_no_strides_of_loose_buffers():
 
     problem = OnlyInput().problem({"n": 500, "input_loose": 1}, Contract.STATIC, TARGET)
     assert OnlyInput().kept_contracts(problem) == (*every[:3], Contract.STATIC)
-
-
-def test_people_are_told_what_is_loose():
-    frame = BufferSpec("frame", "uint8", (4, 64, 3), "input", loose=2)
-    line = BufferSpec("line", "uint8", (64,), "output", loose=1)
-    aligned = BufferSpec("base", "uint8", (4, 64), "input")
-    assert list(loose_lines([frame, aligned, line], Contract.STATIC)) == [
-        "frame is loose: it may lie at any address, with any strides from dimension 2 on",
-        "line is loose: it may lie at any address",
-    ]
-    assert list(loose_lines([frame], Contract.STRIDE)) == [
-        "frame is loose: it may lie at any address, with any strides"
-    ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import pydoc
 from typing import Any
 
 import pandas as pd
@@ -26,14 +24,6 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
     monkeypatch.setattr(executor, "find_generator", standing_in_for)
     monkeypatch.setattr("tuner.measure.find_measurer", lambda name: StandInMeasurer)
-
-
-def test_help_shows_every_option() -> None:
-    whole = pydoc.plain(pydoc.render_doc(tuner))
-    assert "tune(kernel: 'str', params" in whole
-    shown = pydoc.plain(pydoc.render_doc(tuner.tune))
-    assert "trials: int | None = None" in shown
-    assert "sampler: How to search: tpe, random, surrogate" in shown
 
 
 @pytest.mark.parametrize("function", [tuner.tune, tuner.tune_pipeline, tuner.submit])
@@ -87,10 +77,3 @@ def test_without_a_library_the_command_is_named(stand_ins: None, monkeypatch: An
         found.to_frame("polars")
     with pytest.raises(UserError, match="pandas or polars"):
         found.to_frame("numpy")  # type: ignore[arg-type]
-
-
-def test_the_signature_is_the_definition() -> None:
-    parameters = inspect.signature(tuner.tune).parameters
-    assert parameters["trials"].default is None
-    assert parameters["seed"].default == 0
-    assert parameters["kernel"].default is inspect.Parameter.empty

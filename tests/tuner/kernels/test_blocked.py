@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.kernels.blocked import (
     BlockedConv,
@@ -101,9 +100,3 @@ def test_any_inputs_become_such_as_networks_have(name: str) -> None:
     assert allowed[0][0, 0, 0] == allowed[4][0], "the first place is not of the image"
     if name == BlockedExpandedConv.name:
         assert allowed[-1][0] == allowed[4][1]
-
-
-def test_an_unknown_kernel_of_the_family_is_refused() -> None:
-    with pytest.raises(UserError, match="blocked:lut_u8") as caught:
-        find_kernel("blocked:lut_u8")
-    assert BlockedConv.name in str(caught.value)

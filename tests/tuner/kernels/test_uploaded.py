@@ -102,11 +102,6 @@ def test_a_pipeline_that_could_be_taken_for_another_is_refused():
         files.require_name(twin)
 
 
-def test_what_is_no_pipeline_is_refused():
-    with pytest.raises(UserError, match="not a pipeline"):
-        keep_pipeline(b"any bytes")
-
-
 def hand_made(*sizes: str) -> PipelineKernel:
     """A kernel whose parameters are called like this; nothing is opened."""
     image = BufferFacts("image", "uint8", (0, 0), (512, 64))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import re
 import signal
 import sys
 import tarfile
@@ -141,17 +140,6 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(
     assert not (tmp_path / "outside").exists()
 
 
-def test_a_file_that_passes_for_a_known_source_is_refused(machine: Path, tmp_path: Path) -> None:
-    known = qemu_sources()[0]
-    place = tmp_path / known.file
-    place.write_bytes(b"another")
-    with pytest.raises(UserError, match=re.escape(known.version)) as caught:
-        build(place, Silent())
-    assert "is not the source of QEMU" in caught.value.message
-    assert caught.value.accepted == known.sha256
-    assert "download it again" in caught.value.next_step
-
-
 class StoppedWhileCompiling(Silent):
     """Somebody presses Ctrl-C at the first progress."""
 
@@ -271,25 +259,3 @@ def test_an_arch_that_nobody_can_run_is_refused_before_anything_is_fetched(
         provision.provision(Silent(), ["v66", "v81"])
     assert caught.value.accepted == ", ".join(buildable_archs())
     assert "phone" in caught.value.next_step
-
-
-def test_a_simulator_is_asked_what_it_runs() -> None:
-    simulator = find_simulator()
-    assert simulator.runs("v66")
-    assert not simulator.runs("v99")
-
-
-@pytest.mark.parametrize(
-    ("content", "says"), [(None, "no such file"), (b"no archive", "cannot be unpacked")]
-)
-def test_a_file_that_is_no_tarball_is_refused(
-    machine: Path,
-    tmp_path: Path,
-    content: bytes | None,
-    says: str,
-) -> None:
-    place = tmp_path / "qemu.tar.xz"
-    if content is not None:
-        place.write_bytes(content)
-    with pytest.raises(UserError, match=says):
-        build(place, Silent())

@@ -54,12 +54,6 @@ def test_the_machines_release_needs_no_other_sources_but_for_backports(apt: Priv
     ]
 
 
-def test_backports_of_another_release_come_with_it(apt: PrivateApt) -> None:
-    lines = apt.sources_of_release("bookworm", with_backports=True)
-    assert f"deb {MIRROR} bookworm-backports main" in lines
-    assert len(lines) == 4
-
-
 @pytest.mark.parametrize("apt", ["forky"], indirect=True)  # sid's name for itself
 def test_a_machine_may_call_its_release_by_another_name(apt: PrivateApt) -> None:
     assert f"deb {MIRROR} bookworm main" in apt.sources_of_release("bookworm")

@@ -44,14 +44,6 @@ def test_another_state_directory_has_the_same_cache(
     assert os.listdir(tmp_path / "other") == ["timing"]
 
 
-def test_the_cache_variable_moves_the_cache_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
-    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
-    assert (state_dir(), cache_dir()) == (tmp_path / "state", tmp_path / "cache")
-
-
 def test_a_cache_that_cannot_be_made_is_named_with_its_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

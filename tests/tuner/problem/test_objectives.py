@@ -16,10 +16,6 @@ def test_every_goal_is_a_figure_of_a_measurement():
     assert set(OBJECTIVES) <= {field.name for field in fields(Measurement)}
 
 
-def test_cycles_come_first():
-    assert checked_objectives(["code_bytes", "cycles"]) == ("cycles", "code_bytes")
-
-
 @pytest.mark.parametrize(
     ("names", "told"),
     [
@@ -50,10 +46,6 @@ def test_the_front_is_what_nothing_else_matches_or_beats():
     for point in points:
         front.offer(point)
     assert len(front) == len(found)
-
-
-def test_of_equals_the_first_is_on_the_front():
-    assert front_of(["b2", "a1", "c1"], lambda item: (int(item[1]),)) == ["a1"]
 
 
 def test_what_was_not_counted_is_on_no_front():
