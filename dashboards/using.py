@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from dashboards.job_view import JobView
-from db.pipelines import kernel_of
+from db.access.audience import Viewer
+from db.pipelines import named
 from db.sql_store import SqlStore
 from service.suggested_files import identifier
 from tuner.errors import UserError
@@ -47,8 +48,8 @@ def use_of(request: Request, store: SqlStore, view: JobView) -> Use:
     """The lines for the problem of a job. They name target and contract even where these are the
     defaults, which are those of the machine that they are copied to."""
     problem = view.job.spec.problem
-    owner = request.state.viewer.caller.owner
-    kernel = typed_name(store, view.kernel, view.job.submission.kernel_label, owner)
+    viewer = request.state.viewer.caller.viewer
+    kernel = typed_name(store, view.kernel, view.job.submission.kernel_label, viewer)
     params = [f"{name}={value}" for name, value in told_params(view)]
     server = str(request.base_url).removesuffix("/").removesuffix("/ui")
     asked = ["hvxtune", "best", kernel, *(part for param in params for part in ("-p", param))]
@@ -79,12 +80,12 @@ def told_params(view: JobView) -> list[tuple[str, int]]:
     return [(name, value) for name, value in view.params.items() if defaults.get(name) != value]
 
 
-def typed_name(store: SqlStore, kernel: str, label: str, owner: str) -> str:
-    """``pipeline:unsharp`` in place of digits, if ``owner`` means this kernel by it."""
+def typed_name(store: SqlStore, kernel: str, label: str, viewer: Viewer) -> str:
+    """``pipeline:unsharp`` in place of digits, if ``viewer`` means this kernel by it."""
     for prefix in (PIPELINE_PREFIX, PACKAGE_PREFIX):
         if label and kernel.startswith(prefix):
             try:
-                means = kernel_of(store, f"{prefix}{label}", owner)
+                means = named(store, f"{prefix}{label}", viewer).kernel
             except UserError:
                 return kernel
             return f"{prefix}{label}" if means == kernel else kernel

@@ -11,12 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NewType
 
 from sqlalchemy import case, select, tuple_
 from sqlalchemy.orm import Session
 
-from db.access.audience import EVERYBODYS, audience_of
+from db.access.audience import EVERYBODYS, Viewer, audience_of
 from db.failure import file_error
 from db.files import durable as durable_files
 from db.files.inventory import UPLOADS
@@ -24,7 +24,7 @@ from db.service_models import PipelineRow
 from db.sql_store import SqlStore
 from tuner.errors import NotStoredError, UserError
 from tuner.identity import digest_of_bytes
-from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX
+from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX, Kernel, find_kernel
 from tuner.uploaded import files, kernel_name
 
 _MOST_NAMED = 5
@@ -61,12 +61,16 @@ class StoredPipeline:
         return self.name if self.owner in ("", viewer) else f"{self.owner}/{self.name}"
 
 
+KernelName = NewType("KernelName", str)
+"""A kernel's name that :func:`named` found for somebody; it never changes its meaning."""
+
+
 @dataclass(frozen=True)
 class Named:
-    """A kernel that somebody asked for: its name, which never changes its meaning, the name that
-    people use, if it is another, and whether only one tenant may know of it."""
+    """A kernel that somebody asked for: its name, the name that people use, if it is another, and
+    whether only one tenant may know of it."""
 
-    kernel: str
+    kernel: KernelName
     label: str = ""
     private: bool = False
 
@@ -167,30 +171,30 @@ def newest(
         return [_record(row) for row in session.scalars(wanted.limit(limit))]
 
 
-def named(store: SqlStore, asked: str, owner: str) -> Named:
-    """The kernel that ``owner`` means by ``asked``: ``pipeline:`` and a name, another tenant and a
-    name, or a digest; ``package:`` and a name or digest. ``UserError`` for a name that only others
-    gave."""
+def named(store: SqlStore, asked: str, viewer: Viewer) -> Named:
+    """The kernel that ``viewer`` means by ``asked``: ``pipeline:`` and a name, another tenant and a
+    name, or a digest; ``package:`` and a name or digest. The one place where names of kernels are
+    resolved for somebody, whatever ``store`` itself shows: what others keep private is answered
+    like a name that nobody gave. ``UserError`` for a name that only others gave."""
     if asked.startswith(PACKAGE_PREFIX):
         from tuner.packages.kernel import find_package
 
         package = find_package(asked)
-        return Named(package.name, package.package.manifest.name)
+        return Named(KernelName(package.name), package.package.manifest.name)
     given = asked.removeprefix(PIPELINE_PREFIX)
     if given == asked:
-        return Named(asked)
+        return Named(KernelName(asked))
     if not (given.isascii() and given.isprintable()):  # PostgreSQL's text has no NUL
         raise files.unknown(asked)
-    with store.reading() as session:
-        digest = files.find(given)
-        if digest is not None:
-            return _by_digest(session, digest, owner)
+    seen = store.seen_by(None if viewer.sees_all else viewer.tenant)
+    with seen.reading() as session:
+        if files.is_digest(given):
+            return _by_digest(session, asked, given, viewer.tenant)
         tenant, slash, name = given.rpartition("/")
-        for whose in (tenant,) if slash else (owner, ""):
+        for whose in (tenant,) if slash else (viewer.tenant, ""):
             row = session.scalar(_versions(name).where(PipelineRow.tenant == whose).limit(1))
             if row is not None:
-                found = _record(row)
-                return Named(found.kernel, found.label(owner), found.private)
+                return _as_named(row, viewer)
         others = [_record(row) for row in session.scalars(_versions(name).limit(_MOST_NAMED))]
     if others:
         raise NotStoredError(
@@ -202,9 +206,9 @@ def named(store: SqlStore, asked: str, owner: str) -> Named:
     raise files.unknown(asked)
 
 
-def kernel_of(store: SqlStore, name: str, owner: str) -> str:
-    """The kernel that ``owner`` means by ``name``: :func:`named`."""
-    return named(store, name, owner).kernel
+def kernel_for(store: SqlStore, asked: str, viewer: Viewer) -> Kernel:
+    """The kernel that ``viewer`` means by ``asked``: :func:`named`."""
+    return find_kernel(named(store, asked, viewer).kernel)
 
 
 def _versions(name: str) -> Any:
@@ -212,15 +216,20 @@ def _versions(name: str) -> Any:
     return select(PipelineRow).where(PipelineRow.name == name).order_by(*newest_first)
 
 
-def _by_digest(session: Session, digest: str, owner: str) -> Named:
-    row = _with_digest(session, digest, owner)
+def _by_digest(session: Session, asked: str, given: str, tenant: str) -> Named:
+    digest = files.find(given)
+    row = None if digest is None else _with_digest(session, digest, tenant)
     if row is not None:
-        found = _record(row)
-        return Named(found.kernel, found.label(owner), found.private)
-    hidden = select(PipelineRow.id).where(PipelineRow.digest == digest).limit(1)
-    if session.scalar(hidden.execution_options(**EVERYBODYS)) is not None:
-        raise files.unknown(f"{PIPELINE_PREFIX}{digest[: files.NAMED_DIGITS]}")
-    return Named(kernel_name(digest))  # kept by a program on this machine, under no name
+        return _as_named(row, Viewer(tenant))
+    uploaded = select(PipelineRow.id).where(PipelineRow.digest == digest).limit(1)
+    if digest is None or session.scalar(uploaded.execution_options(**EVERYBODYS)) is not None:
+        raise files.unknown(asked)
+    return Named(KernelName(kernel_name(digest)))  # kept by a program on this machine, unnamed
+
+
+def _as_named(row: PipelineRow, viewer: Viewer) -> Named:
+    found = _record(row)
+    return Named(KernelName(found.kernel), found.label(viewer.tenant), found.private)
 
 
 def _with_digest(session: Session, digest: str, viewer: str) -> PipelineRow | None:

@@ -129,7 +129,7 @@ def _plans(
     roster = store.roster()
 
     def planned(workload: WorkloadBody) -> _Planned:
-        kernel = named(store, workload.kernel, caller.owner)
+        kernel = named(store, workload.kernel, caller.viewer)
         private = _is_private(body, kernel)
         workload = workload.model_copy(update={"kernel": kernel.kernel})
         made = _plan(body, workload, default_workers, roster)

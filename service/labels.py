@@ -20,10 +20,10 @@ def shown_name(kernel: str) -> str:
         return kernel
     from db import open_store
     from db.pipelines import named
-    from service.auth.tokens import local_user
+    from service.auth.tokens import local_viewer
 
     with open_store() as store:
-        return named(store, kernel, local_user()).label or kernel
+        return named(store, kernel, local_viewer()).label or kernel
 
 
 def problem_options(problem: Problem) -> str:

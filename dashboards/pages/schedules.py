@@ -15,7 +15,7 @@ from dashboards.job_view import peak_of
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import digits, render
 from db.jobs.trials import find_trial
-from db.pipelines import kernel_of
+from db.pipelines import kernel_for
 from db.schedules.quarantine import quarantine, release
 from db.schedules.queries import StoredSchedule, find, page, stored_kernels
 from db.sql_store import SqlStore
@@ -24,7 +24,7 @@ from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.problem_details import HttpError, not_found
 from service.sub_path import published
-from tuner.kernels import find_kernel, kernel_names
+from tuner.kernels import kernel_names
 from tuner.problem.contract import Contract
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.problem.target import TARGETS
@@ -132,7 +132,7 @@ def shapes(
     caller: Caller = request.state.caller
     offered = _kernels(store, asked.kernel)
     chosen = next(iter([*filter(None, [asked.kernel]), *offered["kernels"], *kernel_names()]))
-    kernel = find_kernel(kernel_of(store, chosen, caller.owner))
+    kernel = kernel_for(store, chosen, caller.viewer)
     contract = _contract(asked.contract)
     found = page(
         store,

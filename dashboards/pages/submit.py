@@ -18,6 +18,7 @@ from dashboards.offered import offered_devices
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
 from db import pipelines
+from db.access.audience import Viewer
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Caller, Scope
@@ -28,7 +29,7 @@ from tuner.codegen import space_of
 from tuner.errors import HvxtuneError, UserError
 from tuner.jobs.choices import choices_of, help_of
 from tuner.jobs.tuning import find_problem
-from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX, Kernel, find_kernel, kernel_names
+from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX, Kernel, kernel_names
 from tuner.kernels.kernel import Param
 from tuner.measure import FARM
 from tuner.packages.files import kept
@@ -141,7 +142,7 @@ def _entered(values: Mapping[str, Any], store: SqlStore, caller: Caller) -> Ente
     asked = texts.get("kernel") or kernel_names()[0]
     if asked.startswith(SET) and (name := asked.removeprefix(SET)) in set_names():
         return Entered({**DEFAULTS, **texts}, find_set(name))
-    kernel = find_kernel(pipelines.kernel_of(store, asked, caller.owner))
+    kernel = pipelines.kernel_for(store, asked, caller.viewer)
     params = {PARAM + param.name: str(param.default) for param in kernel.params}
     return Entered({**DEFAULTS, **params, **texts}, kernel)
 
@@ -268,19 +269,17 @@ def _choices() -> dict[str, list[str]]:
     }
 
 
-def _uploaded(store: SqlStore, chosen: str, owner: str) -> dict[str, str]:
+def _uploaded(store: SqlStore, chosen: str, viewer: Viewer) -> dict[str, str]:
     """Packages and uploaded pipelines by their names as kernels, with what to call them: the
     newest, and the one that is chosen."""
     found: dict[str, str] = {}
-    if chosen.startswith(PIPELINE_PREFIX):
-        found[chosen] = pipelines.named(store, chosen, owner).label or chosen
-    if chosen.startswith(PACKAGE_PREFIX):
-        found[chosen] = pipelines.named(store, chosen, owner).label
+    if chosen.startswith((PIPELINE_PREFIX, PACKAGE_PREFIX)):
+        found[chosen] = pipelines.named(store, chosen, viewer).label or chosen
     for package in kept():
         found.setdefault(package.kernel, package.manifest.name)
     for upload in pipelines.newest(store, MOST_UPLOADS):
-        if upload.kernel not in found or upload.owner == owner:
-            found[upload.kernel] = upload.label(owner)
+        if upload.kernel not in found or upload.owner == viewer.tenant:
+            found[upload.kernel] = upload.label(viewer.tenant)
     # Versions of one name are told apart by their digits.
     repeated = [label for label, count in Counter(found.values()).items() if count > 1]
     return {
@@ -297,7 +296,7 @@ def _form(
     status: int = 200,
 ) -> Response:
     caller: Caller = request.state.caller
-    uploaded = _uploaded(store, entered.chosen, caller.owner)
+    uploaded = _uploaded(store, entered.chosen, caller.viewer)
     sets = {f"{SET}{name}": f"all layers of {name}" for name in set_names()}
     return render(
         request,

@@ -9,10 +9,11 @@ statement of its sessions, so that no query can forget it. Raw SQL is not covere
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, event, exists
+from sqlalchemy import ColumnElement, event, exists, select
 from sqlalchemy.orm import ORMExecuteState, Session, with_loader_criteria
 from sqlalchemy.sql.base import ExecutableOption
 
@@ -38,6 +39,14 @@ _OWNED: Final = (JobRow, BatchRow, ScheduleRow, PipelineRow)
 _OF_A_JOB: Final = (TrialRow, PromotionRow, JobEventRow, AnnotationRow, JobTagRow, PinRow)
 
 
+class Viewer(NamedTuple):
+    """Whoever asks for a thing by name: a tenant, whose own come first. What others keep private
+    exists only for those who see all."""
+
+    tenant: str
+    sees_all: bool = False
+
+
 def audience_of(tenant: str, *, private: bool) -> str:
     """The audience of a row of ``tenant``; rows without a tenant are everybody's."""
     return tenant if private else ""
@@ -47,6 +56,18 @@ def session_info(viewer: str | None, user: str) -> dict[str, Any]:
     """The ``info`` of a session of ``user``, limited to what the tenant ``viewer`` may see;
     ``None`` sees all."""
     return {_VIEWER: viewer, _USER: user}
+
+
+_A_JOB: Final = re.compile(r"\bjob ([0-9a-z]{10})\b")
+
+
+def as_seen(session: Session, text: str) -> str:
+    """``text`` about a device without the ids of jobs that the viewer may not know of."""
+    named = [] if session.info.get(_VIEWER) is None else _A_JOB.findall(text)
+    if not named:
+        return text
+    seen = set(session.scalars(select(JobRow.id).where(JobRow.id.in_(named))))
+    return _A_JOB.sub(lambda found: found[0] if found[1] in seen else "a job", text)
 
 
 def user_of(session: Session) -> str:

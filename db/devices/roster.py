@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
+from db.access.audience import as_seen
 from db.catalogue import insert_unless_there
 from db.devices.models import DeviceEventRow, DeviceRow
 from db.models import JobRow, TrialRow
@@ -52,7 +53,7 @@ class SqlRoster(Roster):
         now = self.clock()
         with self._store.reading() as session:
             rows = session.scalars(select(DeviceRow).order_by(DeviceRow.name))
-            return [lapsed(_record(row), now) for row in rows]
+            return [lapsed(_as_seen(session, _record(row)), now) for row in rows]
 
     def events(self, name: str, limit: int = 50, before: int | None = None) -> list[DeviceEvent]:
         wanted = (
@@ -67,8 +68,9 @@ class SqlRoster(Roster):
             if session.get(DeviceRow, name) is None:
                 raise _unknown(session, name)
             return [
-                DeviceEvent(row.id, row.device, row.at, row.before, row.after, row.reason)
-                for row in session.scalars(wanted)
+                DeviceEvent(row.id, row.device, row.at, row.before, row.after, reason)
+                for row in session.scalars(wanted).all()
+                for reason in (as_seen(session, row.reason),)
             ]
 
     def _add(self, record: DeviceRecord) -> bool:
@@ -102,6 +104,13 @@ class SqlRoster(Roster):
                 reason=after.reason,
             )
         )
+
+
+def _as_seen(session: Session, record: DeviceRecord) -> DeviceRecord:
+    lease = record.lease
+    if lease is not None:
+        lease = replace(lease, holder=as_seen(session, lease.holder))
+    return replace(record, lease=lease, reason=as_seen(session, record.reason))
 
 
 def _unknown(session: Session, name: str) -> Exception:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db.access.audience import EVERYBODYS
+from db.access.audience import EVERYBODYS, as_seen
 from db.clock import database_now
 from db.devices.models import DeviceRow
 from db.jobs.claims import is_held
@@ -92,8 +92,14 @@ class _Situation:
         """The situation now, for jobs of ``users``. It concerns everybody's jobs, private ones
         included, of which only numbers are told."""
         devices = [
-            _Device(row.name, frozenset(row.tags), row.state, row.reason, row.lease_holder)
-            for row in session.scalars(select(DeviceRow).order_by(DeviceRow.name))
+            _Device(
+                row.name,
+                frozenset(row.tags),
+                row.state,
+                as_seen(session, row.reason),
+                row.lease_holder and as_seen(session, row.lease_holder),
+            )
+            for row in session.scalars(select(DeviceRow).order_by(DeviceRow.name)).all()
         ]
         at_work = select(JobRow).where(JobRow.state == JobState.RUNNING)
         held = [

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from db.pipelines import KernelName
 from db.schedules.serving import FirstRows, ServingRow, quarantined, values_of
 from db.sql_store import SqlStore
 from service.problem_details import HttpError, not_found
@@ -27,10 +28,9 @@ PIECE_S = 0.05
 
 @dataclass(frozen=True)
 class Question:
-    """One best-query, as plain values that can go to another process. ``kernel`` names an upload
-    by its digest only."""
+    """One best-query, as plain values that can go to another process."""
 
-    kernel: str
+    kernel: KernelName
     params: Mapping[str, int]
     target: str
     contract: str
@@ -38,7 +38,7 @@ class Question:
     min_fidelity: Fidelity
     allow_nearest: bool
     enqueue: bool
-    owner: str = ""
+    owner: str
     """The owner whose private schedules may answer as well as the shared ones."""
 
     def asked(self) -> Asked:

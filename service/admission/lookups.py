@@ -19,7 +19,6 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
-from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context, parent_process
 from typing import Any, Protocol, TypeVar
@@ -27,14 +26,13 @@ from typing import Any, Protocol, TypeVar
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from db.pipelines import kernel_of
 from db.sql_store import SqlStore
 from service.admission.looker import Answered, Found, Looker, Question
 from service.admission.turns import Crowd, Turns
 from service.problem_details import HttpError
 from tuner.codegen.fairness import Ledger
 from tuner.errors import ComeBackLaterError, ToolchainError, UserError
-from tuner.kernels import PIPELINE_PREFIX, find_kernel
+from tuner.kernels import PIPELINE_PREFIX
 
 _NICE = 5
 """Misses yield the processor to requests that are answered at once."""
@@ -172,7 +170,6 @@ class Lookups:
     """
 
     def __init__(self, store: SqlStore, lookers: Lookers | None = None) -> None:
-        self._store = store
         self._uploads = ThreadLooker(store)
         self._lookers: Lookers = lookers or self._uploads
         self._crowd = Crowd("best-queries", MOST_UNDER_WAY, EACH_UNDER_WAY)
@@ -256,12 +253,12 @@ class Lookups:
         return found
 
     async def _of_upload(self, caller: str, question: Question) -> Found:
-        analyse = partial(copy_context().run, _analysed, self._store, question)
+        analyse = partial(copy_context().run, _analyse, question)
         try:
-            known = await _held(self._analysts, caller, partial(self._analysing.submit, analyse))
+            await _held(self._analysts, caller, partial(self._analysing.submit, analyse))
         except UserError as error:
             return error
-        return (await self._piece(self._uploads, caller, [known]))[0]
+        return (await self._piece(self._uploads, caller, [question]))[0]
 
     async def _piece(
         self, lookers: Lookers, caller: str, questions: Sequence[Question]
@@ -306,14 +303,12 @@ def _call_in(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(call)
 
 
-def _analysed(store: SqlStore, question: Question) -> Question:
-    """The question by the digest of its upload, once that has been analysed for its sizes: what
-    takes long is done here, and not where everybody waits in line. Blocks."""
-    named = replace(question, kernel=kernel_of(store, question.kernel, question.owner))
-    asked = named.asked()
+def _analyse(question: Question) -> None:
+    """Analyses the upload for the sizes in question: what takes long is done here, and not where
+    everybody waits in line. Blocks."""
+    asked = question.asked()
     with suppress(UserError):  # it cannot be tuned: a look-up finds nothing, and says so
-        find_kernel(named.kernel).space(asked.problem)
-    return named
+        asked.kernel.space(asked.problem)
 
 
 def _enqueued(enqueue: Enqueue, question: Question) -> Answered | HttpError | UserError:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
+    from db.access.audience import Viewer
+
 _IPV6_NETWORK_BITS = 64
 """The network that one customer gets: all addresses in it count as one."""
 
@@ -84,6 +86,13 @@ class Caller:
     def sees_all(self) -> bool:
         """Whether nothing is hidden: who may act on everybody's jobs must see them."""
         return self.reads is Reads.ALL or self.may(Scope.OPERATE)
+
+    @property
+    def viewer(self) -> Viewer:
+        """The caller as one who asks for things by name."""
+        from db.access.audience import Viewer  # late: commands do without a database
+
+        return Viewer(self.owner, self.sees_all)
 
 
 def caller_of(scope: Mapping[str, Any]) -> Caller | None:

@@ -15,6 +15,7 @@ from service.token_text import TokenText, new_token_text
 from tuner.errors import InternalError, UserError
 
 if TYPE_CHECKING:
+    from db.access.audience import Viewer
     from db.access.tokens import Token
     from db.sql_store import SqlStore
 
@@ -36,6 +37,13 @@ def local_user() -> str:
     except (OSError, KeyError):
         name = ""
     return name if re.fullmatch(NAME_PATTERN, name) else "admin"
+
+
+def local_viewer() -> Viewer:
+    """The user of a command on the service's machine, from whom the database hides nothing."""
+    from db.access.audience import Viewer
+
+    return Viewer(local_user(), sees_all=True)
 
 
 def issue(

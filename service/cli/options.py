@@ -295,11 +295,11 @@ def read_problem(kernel: str, params: Sequence[str] | None, target: str, contrac
     kernel = kernel_in(kernel)
     if kernel.startswith(PIPELINE_PREFIX):
         from db import open_store
-        from db.pipelines import kernel_of
-        from service.auth.tokens import local_user
+        from db.pipelines import named
+        from service.auth.tokens import local_viewer
 
         with open_store() as store:
-            kernel = kernel_of(store, kernel, local_user())
+            kernel = named(store, kernel, local_viewer()).kernel
     return find_problem(kernel, read_params(params), target, contract)
 
 

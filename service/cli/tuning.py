@@ -98,7 +98,7 @@ def _tune_here(
 ) -> None:
     from db import open_store
     from db.pipelines import named
-    from service.auth.tokens import local_user
+    from service.auth.tokens import local_viewer
     from tuner.jobs.tuning import submit
     from tuner.records.trial import Submission
 
@@ -106,7 +106,7 @@ def _tune_here(
         if kernel is None:
             assert pipeline is not None  # noqa: S101 - one of them was required
             kernel = kept_here(pipeline, store)
-        found = named(store, kernel_in(kernel), local_user())
+        found = named(store, kernel_in(kernel), local_viewer())
         submission = Submission(kernel_label=found.label)
         job = submit(found.kernel, params, store=store, submission=submission, **options)
         _run_and_print(job.id, store, as_json=as_json)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 
+from db.pipelines import KernelName, named
 from db.sql_store import SqlStore
 from service.admission.looker import Answered, Question
 from service.admission.lookups import NEAREST_COSTS, Lookups
@@ -35,6 +38,8 @@ from tuner.errors import HvxtuneError, UserError
 
 router = APIRouter(prefix="/v1", tags=["schedules"])
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Desk:
@@ -46,14 +51,42 @@ class Desk:
     lookups: Lookups
     settings: Settings
 
-    async def answers(self, questions: list[Question]) -> list[Answered | HttpError | UserError]:
+    async def answers(
+        self, asked: BestQuery | BatchBody, workloads: Sequence[WorkloadAsked]
+    ) -> list[Answered | HttpError | UserError]:
         """The answers, in order, after they were counted in the caller's rate."""
-        questions = [replace(question, owner=self.caller.owner) for question in questions]
-        cost = sum(NEAREST_COSTS if q.allow_nearest else 1 for q in questions)
+        cost = len(workloads) * (NEAREST_COSTS if asked.allow_nearest else 1)
         gate: Gate = self.request.app.state.gate
         gate.charge(self.caller, cost - 1)  # the request itself counted as one
+        names = {workload.kernel for workload in workloads}
+        # Of uploads and packages alone the names are looked up, which blocks.
+        resolve = run_in_threadpool if any(":" in name for name in names) else _at_once
+        found = await resolve(self._resolved, names)
+        questions = [
+            kernel
+            if isinstance(kernel, UserError)
+            else question_of(asked, one, kernel, self.caller.owner)
+            for one in workloads
+            for kernel in (found[one.kernel],)
+        ]
+        known = [question for question in questions if isinstance(question, Question)]
         enqueue = partial(_enqueued, self)
-        return await self.lookups.answer(self.caller.name, questions, self.request, enqueue)
+        answers = iter(await self.lookups.answer(self.caller.name, known, self.request, enqueue))
+        return [one if isinstance(one, UserError) else next(answers) for one in questions]
+
+    def _resolved(self, names: set[str]) -> dict[str, KernelName | UserError]:
+        """The kernels that the caller means, or why there is none."""
+        found: dict[str, KernelName | UserError] = {}
+        for name in names:
+            try:
+                found[name] = named(self.store, name, self.caller.viewer).kernel
+            except UserError as error:
+                found[name] = error
+        return found
+
+
+async def _at_once(resolve: Callable[[set[str]], T], names: set[str]) -> T:
+    return resolve(names)
 
 
 def desk(
@@ -89,7 +122,7 @@ async def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
     A miss is a 404 that names the nearest workloads and the body that submits a job;
     `on_miss=enqueue` submits it.
     """
-    [found] = await desk.answers([question_of(query)])
+    [found] = await desk.answers(query, [workload_of(query)])
     if isinstance(found, HvxtuneError):
         raise found
     answer = answer_of(found.text)
@@ -98,12 +131,28 @@ async def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
     return Response(answer.body, found.status, headers=_headers(answer.headers()))
 
 
-def question_of(query: BestQuery) -> Question:
-    """The question in a query; ``UserError`` names what is wrong with its parameters."""
-    workload = WorkloadAsked.model_construct(
+def workload_of(query: BestQuery) -> WorkloadAsked:
+    """The workload in a query; ``UserError`` names what is wrong with its parameters."""
+    return WorkloadAsked.model_construct(
         kernel=query.kernel, params=read_params(query.params), target=None, contract=None
     )
-    return _question(query, workload)
+
+
+def question_of(
+    asked: BestQuery | BatchBody, workload: WorkloadAsked, kernel: KernelName, owner: str
+) -> Question:
+    """The question of ``owner`` for a workload whose ``kernel`` was found for them."""
+    return Question(
+        kernel,
+        workload.params,
+        target=workload.target or asked.target,
+        contract=workload.contract or asked.contract,
+        cache=asked.cache,
+        min_fidelity=asked.min_fidelity,
+        allow_nearest=asked.allow_nearest,
+        enqueue=asked.on_miss is not None,
+        owner=owner,
+    )
 
 
 def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -119,7 +168,7 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
 async def best_batch(body: BatchBody, desk: AtDesk) -> Response:
     """One item for each workload, in order: what the single query would answer, with its
     `status`. One wrong workload does not fail the others."""
-    found = await desk.answers([_question(body, workload) for workload in body.workloads])
+    found = await desk.answers(body, body.workloads)
     items = [
         _text(body_of(one, "/v1/schedules/best:batch"))
         if isinstance(one, HvxtuneError)
@@ -131,19 +180,6 @@ async def best_batch(body: BatchBody, desk: AtDesk) -> Response:
 
 def _text(form: dict[str, Any]) -> str:
     return json.dumps(form, separators=(",", ":"))
-
-
-def _question(asked: BestQuery | BatchBody, workload: WorkloadAsked) -> Question:
-    return Question(
-        workload.kernel,
-        workload.params,
-        target=workload.target or asked.target,
-        contract=workload.contract or asked.contract,
-        cache=asked.cache,
-        min_fidelity=asked.min_fidelity,
-        allow_nearest=asked.allow_nearest,
-        enqueue=asked.on_miss is not None,
-    )
 
 
 def _enqueued(desk: Desk, question: Question) -> Answered:

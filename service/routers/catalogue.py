@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 
-from db.pipelines import kernel_of
+from db.pipelines import kernel_for
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth import Caller, Scope, require
@@ -82,6 +82,6 @@ def targets() -> dict[str, Any]:
 def _find(store: SqlStore, name: str, caller: Caller) -> Kernel:
     """The kernel that a path names for this caller; 404 if it does not exist."""
     try:
-        return find_kernel(kernel_of(store, name, caller.owner))
+        return kernel_for(store, name, caller.viewer)
     except UserError as error:
         raise not_found(error.message, accepted=error.accepted, next_step=error.next_step) from None

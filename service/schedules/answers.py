@@ -72,7 +72,7 @@ class Answers:
         self._version = -1
         """Of the database, at the last look: no row that is read from then on is older."""
 
-    def plain(self, query: bytes, owner: str = "") -> Answer | None:
+    def plain(self, query: bytes, owner: str) -> Answer | None:
         """The exact answer to a plain query string, within microseconds; ``None`` where that
         takes more (an error, a miss, a fault to note, another database than SQLite, artifacts that
         have to be asked for elsewhere). ``owner`` is

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from db.pipelines import KernelName
 from service.schemas.params import read_params
 from tuner.errors import UserError
 from tuner.keeping.best import Lookup
@@ -36,7 +37,7 @@ class Asked:
 
 
 def ask(
-    kernel: str,
+    kernel: KernelName,
     params: Mapping[str, int],
     *,
     target: str = DEFAULT_TARGET,
@@ -45,7 +46,7 @@ def ask(
     min_fidelity: Fidelity = "model",
     allow_nearest: bool = False,
     enqueue: bool = False,
-    owner: str = "",
+    owner: str,
 ) -> Asked:
     """The query for a workload; ``UserError`` names what is wrong with it."""
     found = find_kernel(kernel)
@@ -55,7 +56,7 @@ def ask(
     return Asked(found, lookup, allow_nearest, enqueue)
 
 
-def read_plain(query: bytes, owner: str = "") -> Asked | None:
+def read_plain(query: bytes, owner: str) -> Asked | None:
     """The query in an URL (after its ``?``) of ``owner``, or ``None`` if it is not plainly right.
 
     Reads in microseconds what the schema of the route reads in hundreds of them. It knows no

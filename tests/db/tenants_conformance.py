@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import func, select
 
 from db import pipelines
-from db.access.audience import EVERYBODYS
+from db.access.audience import EVERYBODYS, Viewer
 from db.jobs.annotations import annotate, pin
 from db.jobs.queries import JobFilters, jobs_page
 from db.models import (
@@ -76,8 +76,8 @@ class TenantsConformance:
             for owner in ("ann", "bob")
         }
         assert {
-            owner: pipelines.kernel_of(store.seen_by(owner), "pipeline:blur", owner)
+            owner: pipelines.named(store, "pipeline:blur", Viewer(owner)).kernel
             for owner in kernels
         } == kernels
         with pytest.raises(UserError, match="unknown pipeline"):
-            pipelines.kernel_of(store, "pipeline:\0", "ann")
+            pipelines.named(store, "pipeline:\0", Viewer("ann"))

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from service.routers.best import question_of
+from db.pipelines import KernelName
+from service.routers.best import question_of, workload_of
 from service.schedules.asked import Asked, read_plain
 from service.schemas.schedules import BestQuery
 from tuner.errors import UserError
@@ -121,7 +122,8 @@ found: list[Asked | None] = []
 @app.get("/")
 def read(given: Annotated[BestQuery, Query()]) -> None:
     try:
-        found.append(question_of(given).asked())
+        kernel = KernelName(given.kernel)
+        found.append(question_of(given, workload_of(given), kernel, "ann").asked())
     except UserError:
         found.append(None)
 
@@ -141,7 +143,7 @@ def test_whatever_the_quick_reader_takes_the_schema_reads_alike(
     pairs: list[tuple[str, str]], safe: str
 ) -> None:
     query = urlencode(pairs, safe=safe, quote_via=quote)
-    quick = read_plain(query.encode())
+    quick = read_plain(query.encode(), "ann")
     if quick is not None:
         assert quick == read_by_schema(query)
 
@@ -152,10 +154,10 @@ def test_the_quick_reader_takes_plain_queries(pairs: list[tuple[str, str]]) -> N
     slow = read_by_schema(query)
     usual = all(value not in ("1", "yes") for _, value in pairs)
     if slow is not None and usual:
-        assert read_plain(query.encode()) == slow
+        assert read_plain(query.encode(), "ann") == slow
 
 
 @given(st.binary(max_size=40))
 def test_no_bytes_make_the_quick_reader_fail(query: bytes) -> None:
-    read_plain(b"kernel=gemm_u8&params=" + query)
-    read_plain(query)
+    read_plain(b"kernel=gemm_u8&params=" + query, "ann")
+    read_plain(query, "ann")

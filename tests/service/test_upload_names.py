@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from db import pipelines
+from db.access.audience import Viewer
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
@@ -34,7 +35,7 @@ def keep(store: SqlStore, data: bytes, name: str, owner: str, *, private: bool =
 
 
 def meant(store: SqlStore, name: str, owner: str) -> str:
-    return pipelines.kernel_of(store.seen_by(owner), name, owner)
+    return pipelines.named(store, name, Viewer(owner)).kernel
 
 
 def client_of(store: SqlStore, name: str) -> TestClient:
@@ -83,7 +84,7 @@ def test_a_private_upload_is_unknown_to_others_even_by_its_digest(store: SqlStor
         with pytest.raises(UserError, match="unknown pipeline"):
             meant(store, name, "bob")
     assert keep(store, b"secret", "mine", "bob") == kernel, "who has the bytes may use them"
-    assert pipelines.named(store.seen_by("bob"), kernel, "bob").label == "mine"
+    assert pipelines.named(store, kernel, Viewer("bob")).label == "mine"
     assert meant(store, kernel, "cy") == kernel
 
 
