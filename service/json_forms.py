@@ -163,7 +163,6 @@ def job_json(job: Job) -> dict[str, Any]:
         **problem_json(spec.problem),
         "display_name": job.submission.kernel_label or spec.problem.workload.kernel,
         **options,
-        "goals": options["objectives"],  # its former name
         "budget": budget,
         "created_at": job.created_at,
         "spent_s": round(job.spent_s, 3),

@@ -24,7 +24,6 @@ from tuner.records.request import (
     Option,
     SearchOptions,
     as_json,
-    current,
     options_of,
     told,
 )
@@ -113,19 +112,13 @@ def test_a_value_that_will_not_do_is_named(given: dict[str, Any], accepted: str)
     assert accepted in refused.value.accepted
 
 
-def test_former_names_are_accepted_but_not_beside_the_present_ones() -> None:
-    assert JobOptions.of({"goals": ["cycles", "code_bytes"]}).objectives == ("cycles", "code_bytes")
-    with pytest.raises(UserError, match="objectives is given twice"):
-        current({"goals": ["cycles"], "objectives": ["cycles"]})
-
-
 def test_100_trials_are_the_limit_only_where_there_is_no_other() -> None:
     assert JobOptions.of({}).with_default_limit().trials == 100
     assert JobOptions.of({"patience": 3}).with_default_limit().trials is None
 
 
 def test_the_body_says_what_the_options_say() -> None:
-    options = {"goals": ("cycles", "vtcm_bytes"), "patience": 4, "priority": 2, "seed": 9}
+    options = {"objectives": ("cycles", "vtcm_bytes"), "patience": 4, "priority": 2, "seed": 9}
     body = SubmitBody.of(options, kernel="gemm_u8")
     assert JobOptions.of(body.options()) == JobOptions.of(options)
 

@@ -45,12 +45,6 @@ def of_user(variable: str, otherwise: str) -> Path:
     return Path(os.environ.get(variable, "").strip() or Path.home() / otherwise) / "hvxtune"
 
 
-def earlier_places(name: str) -> list[Path]:
-    """Where earlier versions kept the folder ``name`` of the cache: in the state directory until
-    0.1, in its folder ``cache`` in 0.2. For what is slow to get again, or needs a network."""
-    return [state_dir() / "cache" / name, state_dir() / name]
-
-
 def writable(name: str) -> Path:
     """The folder ``name`` under the state directory, created with its parents.
 

@@ -43,11 +43,11 @@ def annotate(
 
 
 def print_annotation(form: Mapping[str, Any]) -> None:
-    """Tags, pin and comment of a job, of its JSON form, which older services send without."""
-    words = [*form.get("tags", ()), *(["(pinned)"] if form.get("pinned") else [])]
+    """Tags, pin and comment of a job, of its JSON form."""
+    words = [*form["tags"], *(["(pinned)"] if form["pinned"] else [])]
     if words:
         print_sentence(f"tags: {' '.join(words)}")
-    for line in form.get("comment", "").splitlines():
+    for line in form["comment"].splitlines():
         print_sentence(line, "  ")
 
 

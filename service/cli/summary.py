@@ -66,8 +66,8 @@ def reached_text(remaining: RemainingGain | None) -> str | None:
 
 
 def display_name(form: Mapping[str, Any]) -> str:
-    """The display name of the kernel of a job or schedule; older services give only its name."""
-    return str(form.get("display_name") or form["kernel"])
+    """The display name of the kernel of a job or schedule."""
+    return str(form["display_name"])
 
 
 def form_label(form: Mapping[str, Any]) -> str:
@@ -117,7 +117,7 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
         print_sentence(f"speed-up against: {told['name']}, {told['cycles']:,} {unit}")
     elif result["best"] is not None:
         print_sentence("no speed-up is told: neither a baseline nor the textbook schedule is valid")
-    if len(result["goals"]) > 1:
+    if len(result["objectives"]) > 1:
         _print_front(result)
     gain = result.get("remaining_gain")
     if gain is not None:
@@ -145,7 +145,7 @@ def print_doubt(doubt: Mapping[str, Any] | None) -> None:
 
 
 def _print_front(result: Mapping[str, Any]) -> None:
-    goals = result["goals"]
+    goals = result["objectives"]
     print_line()
     print_sentence(f"no other trial is better in {' and '.join(goals)} than one of these:")
     print_table(

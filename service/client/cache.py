@@ -17,7 +17,7 @@ from typing import Any
 from tuner.errors import StoreError
 from tuner.identity import digest_of, digest_of_bytes
 from tuner.machine.whole_files import write_whole
-from tuner.paths import cached, earlier_places
+from tuner.paths import cached
 
 _FOLDER = "client"
 
@@ -53,9 +53,6 @@ class ClientCache:
         """The content of a file; ``None`` if it is not there or cannot be read."""
         with contextlib.suppress(OSError, StoreError):
             return self._place(*parts).read_bytes()
-        for folder in earlier_places(_FOLDER) if self._folder is None else ():
-            with contextlib.suppress(OSError):
-                return folder.joinpath(*parts).read_bytes()
         return None
 
     def object(self, digest: str) -> bytes | None:

@@ -17,7 +17,6 @@ from service.client.answers import (
     Best,
     EnqueuedError,
     Json,
-    RefusedError,
     Reply,
     Request,
     Steps,
@@ -35,7 +34,7 @@ from service.client.persistence import persistently
 from tuner.errors import HvxtuneError, UserError
 from tuner.problem.default_target import named_target
 from tuner.records.candidate import CacheState, Fidelity
-from tuner.records.request import BUDGET, JobOptions, current, of_group
+from tuner.records.request import BUDGET, JobOptions, of_group, require_known
 
 FileKind = Literal["object", "header", "schedule", "loopnest", "assembly", "provenance"]
 _FILE_PATHS = {"schedule": "schedule.h"}
@@ -145,7 +144,8 @@ class Operations:
         self, path: str, what: Json, idempotency_key: str | None, options: Mapping[str, Any]
     ) -> Steps[list[Json]]:
         limits = [one.name for one in of_group(JobOptions, BUDGET)]
-        given = _with_target(current(options))
+        require_known(options)
+        given = _with_target(options)
         budget = {name: given.pop(name) for name in limits if name in given}
         if budget:
             given["budget"] = dict.fromkeys(limits) | budget
@@ -305,14 +305,9 @@ class Operations:
 
     def doubt(self, schedule: Best | str) -> Steps[Json | None]:
         """How far the choice of a schedule rests on assumed costs; ``None`` where nothing is
-        assumed, and from services of an older version, which lack the route."""
+        assumed."""
         name = schedule if isinstance(schedule, str) else schedule.id
-        try:
-            answer = yield from self._get(f"/v1/schedules/{_part(name)}/doubt")
-        except RefusedError as refused:
-            if refused.status == 404:
-                return None
-            raise
+        answer = yield from self._get(f"/v1/schedules/{_part(name)}/doubt")
         found: Json | None = answer.get("doubt")
         return found
 

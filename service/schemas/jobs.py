@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
@@ -29,9 +28,9 @@ from tuner.records.request import (
     JobOptions,
     Option,
     SearchOptions,
-    current,
     of_group,
     options_of,
+    require_known,
 )
 from tuner.records.trial import JobState
 
@@ -72,8 +71,6 @@ def _field(option: Option) -> Any:
     facts: dict[str, Any] = {"description": _description(option)}
     if option.example is not None:
         facts["examples"] = [option.example]
-    if option.formerly:
-        facts["validation_alias"] = AliasChoices(option.name, *option.formerly)
     default = option.default
     if option.kind == "names":
         default = list(default)
@@ -201,7 +198,8 @@ class SubmitBody(_WorkloadsBody):
     @classmethod
     def of(cls, options: Mapping[str, Any], **workloads: Any) -> Self:
         """The body that says the same as ``options``."""
-        flat = current(options)
+        require_known(options)
+        flat = dict(options)
         limits = {one.name for one in of_group(JobOptions, BUDGET)}
         budget = {name: flat.pop(name) for name in limits & flat.keys()}
         lists = {name: list(v) if isinstance(v, tuple) else v for name, v in flat.items()}
@@ -236,9 +234,6 @@ _JobFields: Any = create_model(
 class JobForm(_JobFields):  # type: ignore[misc]  # made above
     """A job."""
 
-    goals: list[str] = Field(
-        examples=[["cycles"]], description="The same as `objectives`, by its former name."
-    )
     budget: dict[str, int | float | None] = Field(
         examples=[{"trials": 100, "seconds": None, "patience": None, "until_gain": None}]
     )

@@ -49,9 +49,9 @@ def test_what_is_asked_for_is_stored(client: TestClient, store: SqlStore) -> Non
 
 
 def test_several_goals_are_searched_for_by_a_sampler_that_can(client: TestClient) -> None:
-    goals = {"goals": ["code_bytes", "cycles"]}
+    goals = {"objectives": ["code_bytes", "cycles"]}
     (job,) = client.post("/v1/jobs", json={**BODY, **goals}).json()["jobs"]
-    assert (job["goals"], job["sampler"]) == (["cycles", "code_bytes"], "tpe")
+    assert (job["objectives"], job["sampler"]) == (["cycles", "code_bytes"], "tpe")
     assert client.get(f"/v1/jobs/{job['job']}").json()["pareto"] == []
     refused = client.post("/v1/jobs", json={**BODY, **goals, "sampler": "surrogate"})
     assert refused.status_code == 422

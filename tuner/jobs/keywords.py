@@ -70,12 +70,11 @@ def explained(function: Callable[P, T]) -> Callable[P, T]:
         for one in options
     ]
     known = [one.name for one in (*own, *named)]
-    former = {old: one.name for one in options for old in one.formerly}
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         for name in kwargs:
-            if name not in known and name not in former:
+            if name not in known:
                 raise _misspelt(function.__name__, name, known)
         return function(*args, **kwargs)
 

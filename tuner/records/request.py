@@ -61,13 +61,13 @@ _T = TypeVar("_T")
 class Option:
     """An option of a job, for whatever shows, reads or checks it.
 
-    ``name`` is that of the field, of the keyword, and of the REST field; ``formerly`` are spellings
-    that are still accepted. ``kind`` says what a value is; a ``share`` is shown to people as a
-    percentage. Bounds are inclusive, those of a share are not. ``choices`` are the values that
-    would do, or the name of what knows them (:func:`tuner.jobs.choices.choices_of`). ``unset``
-    says what leaving it out means, where the default does not. ``switch`` is the value that a mere
-    flag, or a ticked box, stands for. ``at_service`` says why it means nothing without a service;
-    such an option has its default there. ``see`` is where docs/ says more.
+    ``name`` is that of the field, of the keyword, and of the REST field. ``kind`` says what a value
+    is; a ``share`` is shown to people as a percentage. Bounds are inclusive, those of a share are
+    not. ``choices`` are the values that would do, or the name of what knows them
+    (:func:`tuner.jobs.choices.choices_of`). ``unset`` says what leaving it out means, where the
+    default does not. ``switch`` is the value that a mere flag, or a ticked box, stands for.
+    ``at_service`` says why it means nothing without a service; such an option has its default
+    there. ``see`` is where docs/ says more.
     ``listed`` ones are shown in lists of jobs, too; ``first`` ones are what most jobs are told, and
     are shown before the others.
     """
@@ -89,7 +89,6 @@ class Option:
     switch: str
     flag: str
     metavar: str
-    formerly: tuple[str, ...]
     at_service: str
     example: Any
     see: str
@@ -99,10 +98,10 @@ class Option:
     @property
     def flags(self) -> tuple[str, ...]:
         """Its spellings on the command line."""
-        dashed = [name.replace("_", "-") for name in (self.name, *self.formerly)]
+        dashed = self.name.replace("_", "-")
         if self.kind == "bool":
-            return tuple(f"--{name}/--no-{name}" for name in dashed)
-        return (f"--{self.flag}",) if self.flag else tuple(f"--{name}" for name in dashed)
+            return (f"--{dashed}/--no-{dashed}",)
+        return (f"--{self.flag or dashed}",)
 
     @property
     def accepted(self) -> str:
@@ -253,7 +252,6 @@ class SearchOptions:
         "objectives give a Pareto front.",
         SEARCH,
         choices=tuple(OBJECTIVES),
-        formerly=("goals", "goal"),
         see="search.md#several-objectives",
         metavar="NAME[,NAME]",
         example=["cycles", "code_bytes"],
@@ -409,7 +407,8 @@ class JobOptions(SearchOptions):
         registries are checked by those who look them up.
         """
         known = by_name(cls)
-        return cls(**{name: known[name].checked(v) for name, v in current(given).items()})
+        require_known(given)
+        return cls(**{name: known[name].checked(v) for name, v in given.items()})
 
     def with_default_limit(self) -> Self:
         """The same, with :data:`DEFAULT_TRIALS` if nothing limits it."""
@@ -418,24 +417,17 @@ class JobOptions(SearchOptions):
         return replace(self, trials=DEFAULT_TRIALS)
 
 
-def current(given: Mapping[str, Any]) -> dict[str, Any]:
-    """``given`` by the current names of the options; ``UserError`` for one that does not exist."""
+def require_known(names: Iterable[str]) -> None:
+    """``UserError`` for the name of an option that does not exist."""
     options = by_name(JobOptions)
-    former = {old: one.name for one in options.values() for old in one.formerly}
-    named: dict[str, Any] = {}
-    for name, value in given.items():
-        now = former.get(name, name)
-        if now not in options:
-            near = difflib.get_close_matches(name, [*options, *former], n=1)
+    for name in names:
+        if name not in options:
+            near = difflib.get_close_matches(name, options, n=1)
             raise UserError(
                 f"unknown job option '{name[:40]}'",
                 accepted=", ".join(options),
-                next_step=f"did you mean {former.get(near[0], near[0])}?" if near else "",
+                next_step=f"did you mean {near[0]}?" if near else "",
             )
-        if now in named:
-            raise UserError(f"{now} is given twice", next_step=f"leave {name} out")
-        named[now] = value
-    return named
 
 
 _OPTIONS: dict[type, tuple[Option, ...]] = {}
@@ -489,7 +481,6 @@ def _option(name: str, hint: Any, default: Any, facts: Mapping[str, Any]) -> Opt
         switch=facts.get("switch", ""),
         flag=facts.get("flag", ""),
         metavar=facts.get("metavar", ""),
-        formerly=facts.get("formerly", ()),
         at_service=facts.get("at_service", ""),
         example=facts.get("example"),
         see=facts.get("see", ""),

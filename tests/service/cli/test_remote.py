@@ -142,7 +142,7 @@ def test_what_needs_a_service_is_refused_without_one(hvxtune, there, option):
 
 
 def test_the_front_of_several_goals_is_told_there_as_here(hvxtune, there):
-    goals = [*TUNE, "--goals", "cycles,code_bytes", "--no-transfer"]
+    goals = [*TUNE, "--objectives", "cycles,code_bytes", "--no-transfer"]
     away, here = hvxtune(*goals, "--json"), hvxtune(*goals, "--json", "--server", "")
     fronts = [[one["config"] for one in answer.json["pareto"]] for answer in (away, here)]
     assert fronts[0] == fronts[1] != []

@@ -51,26 +51,26 @@ def test_cycles_of_the_model_are_called_so(fidelities, unit):
 
 @pytest.mark.slow
 def test_tune_with_several_goals_gives_their_front(hvxtune, bench):
-    answer = hvxtune(*TUNE, "--goals", "cycles,code_bytes", "--json")
+    answer = hvxtune(*TUNE, "--objectives", "cycles,code_bytes", "--json")
     result = answer.json
-    assert (result["goals"], result["sampler"]) == (["cycles", "code_bytes"], "tpe")
+    assert (result["objectives"], result["sampler"]) == (["cycles", "code_bytes"], "tpe")
     front = result["pareto"]
     assert front[0]["trial"] == result["best"]["trial"]
     for faster, slower in pairwise(front):
         assert faster["cycles"] < slower["cycles"]
         assert faster["code_bytes"] > slower["code_bytes"]
     assert f"{len(front)} on the front" in answer.err.splitlines()[-1]
-    text = hvxtune(*TUNE, "--goals", "cycles,code_bytes").out
+    text = hvxtune(*TUNE, "--objectives", "cycles,code_bytes").out
     assert "no other trial is better in cycles and code_bytes" in text
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--goals", "code_bytes"], "add cycles"),
-        (["--goals", "cycles,ddr_bytes"], "does not count ddr_bytes"),
-        (["--goals", "cycles,code_bytes", "--sampler", "surrogate"], "brute"),
-        (["--goals", "cycles,code_bytes", "--until-gain", "1%"], "estimated for cycles alone"),
+        (["--objectives", "code_bytes"], "add cycles"),
+        (["--objectives", "cycles,ddr_bytes"], "does not count ddr_bytes"),
+        (["--objectives", "cycles,code_bytes", "--sampler", "surrogate"], "brute"),
+        (["--objectives", "cycles,code_bytes", "--until-gain", "1%"], "estimated for cycles alone"),
     ],
 )
 def test_goals_that_cannot_be_had_are_refused(hvxtune, bench, options, told):

@@ -36,12 +36,6 @@ def test_a_misspelt_keyword_names_the_nearest_of_all(function: Any) -> None:
         assert meant in refused.value.accepted
 
 
-def test_former_names_still_work(stand_ins: None) -> None:
-    former: dict[str, Any] = {"goals": ("cycles", "code_bytes")}
-    found = tuner.tune("scale_u8", **OPTIONS, **former)
-    assert found.job.spec.objectives == ("cycles", "code_bytes")
-
-
 def test_trials_become_a_data_frame(stand_ins: None) -> None:
     found = tuner.tune("scale_u8", **OPTIONS)
     frame = found.to_frame()

@@ -28,7 +28,7 @@ from tuner.errors import ToolchainError
 from tuner.measure.harness.linking import FindLacking
 from tuner.measure.qemu.model import find_model
 from tuner.measure.qemu.session import Orders, Session, State
-from tuner.paths import cache_dir, earlier_places
+from tuner.paths import cache_dir
 from tuner.problem.target import BASELINE_TARGET, find_target
 
 _TABLE = Path(__file__).with_name("instructions.toml")
@@ -185,8 +185,7 @@ def known_commands() -> list[tuple[str, ...]]:
     on_path = shutil.which(PROGRAM)
     unpacked = [
         path
-        for home in (cache_dir() / "qemu", *earlier_places("qemu"))
-        for path in home.glob(f"*/{PROGRAM}")
+        for path in (cache_dir() / "qemu").glob(f"*/{PROGRAM}")
         if not path.parent.name.startswith(".")  # one that was never finished
     ]
     newest_first = sorted(unpacked, key=_release_in_name, reverse=True)
