@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.errors import UserError
 
-_SUFFIXES = (".json", ".h", ".o", ".py")
+_SUFFIXES = (".json", ".o", ".py")
 _FUNCTION = "schedule"
 
 
@@ -28,7 +27,7 @@ def read_baseline(given: str, params: Mapping[str, int], *, at_service: bool) ->
     except OSError as error:
         raise UserError(
             f"--baseline {name}: {error.strerror}",
-            accepted="default, textbook, or a file: .json, .schedule.h, .py or .o",
+            accepted="default, textbook, or a file: .json, .py or .o",
         ) from None
     if path.suffix == ".o":
         if at_service:
@@ -41,12 +40,7 @@ def read_baseline(given: str, params: Mapping[str, int], *, at_service: bool) ->
         return keep_object(content, symbol)
     if path.suffix == ".py":
         return _made(path.name, symbol or _FUNCTION, content, params)
-    text = content.decode(errors="replace")
-    if path.suffix == ".json":
-        return text
-    from tuner.space.schedule_text import directives_in
-
-    return json.dumps([one.as_dict() for one in directives_in(text, name)])
+    return content.decode(errors="replace")
 
 
 def _made(file: str, function: str, source: bytes, params: Mapping[str, int]) -> str:

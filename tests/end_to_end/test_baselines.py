@@ -39,7 +39,6 @@ def _files(kernel: str, folder: Path) -> None:
     problem = found.problem(SIZE, Contract.STATIC, find_target("hexagon-v66"))
     artifact = compiled(problem, starts_of("halide", found, problem)["textbook"])
     (folder / "own.o").write_bytes(artifact.files["object"])
-    (folder / "own.schedule.h").write_bytes(artifact.files["schedule"])
     directives = found.schedule(problem, starts_of("halide", found, problem)["textbook"])
     (folder / "own.json").write_text(json.dumps([one.as_dict() for one in directives]))
     calls = "".join(f"    {_call(one)}\n" for one in directives)
@@ -54,7 +53,7 @@ def _call(one: Directive) -> str:
     return f"steps.stage({one.func!r}, {one.update}).{one.op}({', '.join(args)})"
 
 
-@pytest.mark.parametrize("name", ["own.o", "own.schedule.h", "own.json", "own.py"])
+@pytest.mark.parametrize("name", ["own.o", "own.json", "own.py"])
 def test_an_upload_is_told_against_its_users_schedule(
     kernel: str, name: str, tmp_path: Path
 ) -> None:

@@ -140,7 +140,7 @@ def _json(text: str) -> Mapping[str, Any] | Sequence[Any]:
         raise UserError(
             f"baseline '{shown}'",
             accepted=ACCEPTED,
-            next_step="on the command line, a file of one of these: .json, .schedule.h or .o",
+            next_step="on the command line, a file of one of these: .json, .py or .o",
         )
     return given
 

@@ -298,7 +298,7 @@ class SearchOptions:
     baseline: str = option(
         "",
         "The schedule that results are compared with, measured first: default, textbook, or a file "
-        "with a config or schedule (.json, .schedule.h, .py) or an object (.o).",
+        "with a config or schedule (.json, .py) or an object (.o).",
         SEARCH,
         see="search.md#what-a-job-must-beat",
         pattern=r"^[^\x00]*$",

@@ -13,7 +13,6 @@ from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.space.directives import Directive, TailStrategy
-from tuner.space.schedule_text import directives_in
 
 KERNEL = find_kernel("add_u8")
 PROBLEM = KERNEL.problem({}, Contract.STATIC, find_target("hexagon-v66"))
@@ -66,31 +65,3 @@ def test_what_is_not_an_object_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path))
     with pytest.raises(UserError, match="not an object"):
         keep_object(b"#!/bin/sh")
-
-
-def test_a_schedule_file_becomes_its_directives() -> None:
-    text = """
-    #ifndef blur_SCHEDULE_H
-    // MACHINE GENERATED
-    inline void apply_schedule_blur(::Halide::Pipeline pipeline, ::Halide::Target target) {
-        using ::Halide::Func;
-        Func blurred = pipeline.get_func(2);
-        Var x("x"), xi("xi");
-        blurred
-            .split(x, x, xi, 128, TailStrategy::ShiftInwards)
-            .vectorize(xi);
-        blurred.update(0).unroll(x, 2);
-    }
-    #endif
-    """.replace('Var x("x"), xi("xi");', 'Var x("x"); Var xi("xi");')
-    assert directives_in(text) == (
-        Directive("@2", "split", ("x", "x", "xi", 128, TailStrategy.SHIFT_INWARDS)),
-        Directive("@2", "vectorize", ("xi",)),
-        Directive("@2", "unroll", ("x", 2), 0),
-    )
-
-
-def test_more_than_halide_writes_is_named() -> None:
-    text = "void apply_schedule_f() { for (int i = 0; i < 3; i++) f.unroll(x); }"
-    with pytest.raises(UserError, match=r"mine\.h: 'for \(int i = 0' is not understood"):
-        directives_in(text, "mine.h")
