@@ -4,11 +4,9 @@ listens: that a token exists, and who could reach it."""
 from __future__ import annotations
 
 import os
-import socket
 import stat
 import time
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +15,7 @@ from service.auth.caller import Quotas, Scope
 from service.auth.tokens import local_user, prepare
 from service.token_text import parse
 from tuner.errors import HvxtuneError, StoreError, UserError
+from tuner.machine.addresses import is_loopback
 from tuner.machine.whole_files import written_whole
 from tuner.paths import PRIVATE_FILE_MODE, for_this_user, state_dir, writable
 from tuner.shipped import with_places
@@ -163,16 +162,3 @@ def local_token_notes(store: SqlStore) -> list[str]:
     return [
         f"the token in {local_token_file()} is not valid for this database; {make_one} makes one"
     ]
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a service that listens on ``host`` can be reached from this machine only."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        pass
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return False
-    return bool(found) and all(ip_address(str(one[4][0])).is_loopback for one in found)

@@ -110,6 +110,7 @@ PANELS: Mapping[str, Mapping[str, str | Group]] = {
                 "worker": "cluster:worker",
                 "conductor": "serving:conductor",
                 "list": "jobs:conductors",
+                "certificates": "cluster:certificates",
             },
         ),
         "token": Group(

@@ -1,52 +1,26 @@
-"""A Dask cluster: ``cluster scheduler`` and ``cluster worker``."""
+"""A Dask cluster: ``cluster scheduler``, ``worker``, and ``certificates`` for them."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from service.cli.options import LogFormatOption
-from service.cli.output import print_line
+from service.cli.options import AsJson, LogFormatOption, WithoutTls, use_tls
+from service.cli.output import print_json, print_line
 from service.logs import LogFormat
-
-if TYPE_CHECKING:
-    from tuner.executor.cluster.encryption import Certificates
 
 _DEFAULT_PORT = 8786
 
-Ca = Annotated[
+Tls = Annotated[
     str | None,
     typer.Option(
-        "--tls-ca",
-        metavar="FILE",
-        help="PEM certificate of the authority that all of the cluster share.",
-        envvar="HVXTUNE_DASK_TLS_CA",
-        show_envvar=False,
-        show_default=False,
-    ),
-]
-Certificate = Annotated[
-    str | None,
-    typer.Option(
-        "--tls-certificate",
-        metavar="FILE",
-        help="PEM certificate of this process.",
-        envvar="HVXTUNE_DASK_TLS_CERTIFICATE",
-        show_envvar=False,
-        show_default=False,
-    ),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--tls-key",
-        metavar="FILE",
-        help="The certificate's unencrypted PEM key.",
-        envvar="HVXTUNE_DASK_TLS_KEY",
-        show_envvar=False,
+        "--tls",
+        metavar="FOLDER",
+        help="The certificates of this machine (HVXTUNE_CLUSTER_TLS).",
         show_default=False,
     ),
 ]
@@ -57,30 +31,22 @@ def scheduler(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any free one.")
     ] = _DEFAULT_PORT,
-    tls_ca: Ca = None,
-    tls_certificate: Certificate = None,
-    tls_key: Key = None,
+    tls: Tls = None,
+    without_tls: WithoutTls = False,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run the scheduler of a cluster, until told to leave."""
     from service.logs import log_to_stderr
     from tuner.executor.cluster.processes import run_scheduler
-    from tuner.shipped import with_places
 
     log_to_stderr(log_format)
-    given = _certificates(tls_ca, tls_certificate, tls_key)
+    use_tls(tls, without=without_tls)
 
-    def announce(address: str) -> None:
-        kind, _, place = address.partition("://")
-        print_line(f"executor: {'dask+tls' if kind == 'tls' else 'dask'}://{place}")
-        if given is None and host not in ("127.0.0.1", "::1", "localhost"):
-            print_line(
-                "warning: anyone who reaches this port can run code on all workers: give --tls-ca, "
-                f"--tls-certificate and --tls-key ({with_places('docs/cluster.md')})"
-            )
+    def announce(place: str) -> None:
+        print_line(f"executor: dask://{place}")
         sys.stdout.flush()
 
-    run_scheduler(host, port, given, announce)
+    run_scheduler(host, port, announce)
 
 
 def worker(
@@ -104,46 +70,64 @@ def worker(
     host: Annotated[
         str | None,
         typer.Option(
-            help="The address by which the others reach this machine.", show_default=False
+            help="The address to listen on, by which the others reach this machine (the one by "
+            "which it reaches the scheduler).",
+            show_default=False,
         ),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="Its name in lists (host and process).", show_default=False)
     ] = None,
-    tls_ca: Ca = None,
-    tls_certificate: Certificate = None,
-    tls_key: Key = None,
+    tls: Tls = None,
+    without_tls: WithoutTls = False,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Compile and measure candidates for the conductors of a cluster, until told to leave."""
     import socket
 
     from service.logs import log_to_stderr
-    from tuner.executor.cluster.connection import dask_address
     from tuner.executor.cluster.processes import run_worker
     from tuner.jobs.tuning import default_workers
     from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 
     log_to_stderr(log_format)
-    given = _certificates(tls_ca, tls_certificate, tls_key)
+    use_tls(tls, without=without_tls)
     if farm is not None:
         os.environ[FARM_FILE_VARIABLE] = farm
-    place = scheduler.partition("://")[2] or scheduler
     run_worker(
-        dask_address(f"{'dask+tls' if given else 'dask'}://{place}"),
+        scheduler,
         slots=slots or default_workers(),
         host=host,
         name=name or f"{socket.gethostname()}-{os.getpid()}",
-        certificates=given,
     )
 
 
-def _certificates(ca: str | None, certificate: str | None, key: str | None) -> Certificates | None:
-    from tuner.executor.cluster import encryption
+def certificates(
+    hosts: Annotated[
+        list[str], typer.Argument(metavar="HOST...", help="Names or addresses.", show_default=False)
+    ],
+    to: Annotated[
+        Path,
+        typer.Option("--to", metavar="DIR", help="The folder of the authority; made if missing."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Make an authority and a certificate for each HOST, with which a cluster keeps others out."""
+    from tuner.executor.cluster.authority import make_certificates
 
-    given = {
-        encryption.CA_VARIABLE: ca or "",
-        encryption.CERTIFICATE_VARIABLE: certificate or "",
-        encryption.KEY_VARIABLE: key or "",
-    }
-    return encryption.certificates(given)
+    made = make_certificates(hosts, to)
+    if as_json:
+        print_json(
+            {
+                "authority": str(to),
+                "new_authority": made.new_authority,
+                "folders": {host: str(folder) for host, folder in made.folders.items()},
+                "ends_at": made.ends_at.timestamp(),
+            }
+        )
+        return
+    whose = "a new authority" if made.new_authority else "the authority that was there"
+    print_line(f"by {whose}, {to / 'ca.pem'}; keep {to / 'ca.key'} to yourself")
+    for host, folder in made.folders.items():
+        print_line(f"{host}: {folder}, valid until {made.ends_at:%Y-%m-%d}")
+    print_line("copy each folder to its host, and name it there: --tls or HVXTUNE_CLUSTER_TLS")

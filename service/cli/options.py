@@ -118,6 +118,14 @@ ExecutorAddress = Annotated[
         show_default=False,
     ),
 ]
+WithoutTls = Annotated[
+    bool,
+    typer.Option(
+        "--without-tls",
+        help="Let the cluster reach over the network without certificates: whoever can connect can "
+        "run code on its workers.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -285,6 +293,17 @@ def use_executor(given: str | None) -> None:
     if given is not None:
         find_executor(given).check(given)
         os.environ[EXECUTOR_VARIABLE] = given
+
+
+def use_tls(folder: str | None = None, *, without: bool = False) -> None:
+    """Makes ``folder`` the certificates of this process and of those that it starts, or has them go
+    without. ``UserError`` for both at once."""
+    from tuner.executor.cluster.encryption import TLS_VARIABLE, WITHOUT_TLS
+
+    if without and folder is not None:
+        raise UserError("--tls and --without-tls", accepted="one of them")
+    if without or folder is not None:
+        os.environ[TLS_VARIABLE] = WITHOUT_TLS if folder is None else folder
 
 
 def read_problem(kernel: str, params: Sequence[str] | None, target: str, contract: str) -> Problem:

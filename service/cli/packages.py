@@ -103,9 +103,9 @@ def watch(
     ] = "default",
     target: TargetName = DEFAULT_TARGET,
 ) -> None:
-    """Build, verify and measure the package in DIR again whenever one of its files is saved.
+    """Build, verify and measure the package in DIR whenever one of its files is saved, until Ctrl-C.
 
-    Prints the change in cycles and in the hottest code against the last time; Ctrl-C ends it.
+    Prints the change in cycles and in the hottest code against the last time.
     """
     import threading
 

@@ -8,7 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.options import AsJson, ExecutorAddress, LogFormatOption, use_executor
+from service.cli.options import (
+    AsJson,
+    ExecutorAddress,
+    LogFormatOption,
+    WithoutTls,
+    use_executor,
+    use_tls,
+)
 from service.cli.output import print_line
 from service.logs import LogFormat
 from service.settings import (
@@ -92,6 +99,7 @@ def serve(
         ),
     ] = None,
     executor: ExecutorAddress = None,
+    without_tls: WithoutTls = False,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on standard error.")
     ] = False,
@@ -102,6 +110,7 @@ def serve(
     from service.server.serving import serve as run
     from service.sub_path import read_root_path
 
+    use_tls(without=without_tls)
     use_executor(executor)
     settings = Settings(
         host=host,
@@ -154,6 +163,7 @@ def conductor(
         ),
     ] = None,
     executor: ExecutorAddress = None,
+    without_tls: WithoutTls = False,
     until_eof: Annotated[
         bool, typer.Option("--until-eof", help="Leave when standard input ends, too.")
     ] = False,
@@ -163,6 +173,7 @@ def conductor(
     from service.conductor.process import conduct
     from service.logs import log_to_stderr
 
+    use_tls(without=without_tls)
     use_executor(executor)
     log_to_stderr(log_format)
     conduct(slots=slots, workers=workers, until_eof=until_eof)

@@ -44,7 +44,7 @@ def find_executor(name: str | None = None) -> type[Executor]:
     its package cannot be loaded.
     """
     given = name or executor_address()
-    return _REGISTRY.find(given.partition("://")[0].partition("+")[0])
+    return _REGISTRY.find(given.partition("://")[0])
 
 
 def executor_address() -> str:

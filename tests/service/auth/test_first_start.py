@@ -14,7 +14,6 @@ from service.auth import Scope
 from service.auth.local_token import (
     check_exposure,
     ensure_token,
-    is_loopback,
     keep_local_token,
     local_token,
     local_token_file,
@@ -26,6 +25,7 @@ from service.token_text import new_token_text, parse
 from tests.service.auth.conftest import GetToken, bearing
 from tests.service.served import served
 from tuner.errors import UserError
+from tuner.machine.addresses import is_loopback
 
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - what is refused here
 

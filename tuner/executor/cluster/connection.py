@@ -9,11 +9,13 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tuner.errors import DeviceError, OutOfTimeError, ToolchainError, UserError
-from tuner.executor.cluster.encryption import certificates
+from tuner.executor.cluster.encryption import Certificates, certificates_for
 from tuner.executor.cluster.offers import MeasurerOffer, Offer
 from tuner.executor.cluster.tasks import Answer, followed
 from tuner.log_ids import ids
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SCHEMES = {"dask": "tcp", "dask+tls": "tls"}
-"""Beginnings of addresses, and what Dask calls them."""
+SCHEME: Final = "dask"
 REPORT = "hvxtune"
 """The metric of a worker that holds its offer."""
 CONNECT_S = 10.0
@@ -36,27 +37,53 @@ NOBODY_S = 30.0
 """How long a call waits for a worker that can do it, before its job goes back to the queue."""
 
 
-def dask_address(text: str) -> str:
-    """``tcp://HOST:PORT`` or ``tls://HOST:PORT`` for ``dask://HOST:PORT`` or
-    ``dask+tls://HOST:PORT``. ``UserError`` for anything else."""
-    scheme, _, place = text.partition("://")
-    host, _, port = place.rpartition(":")
-    if scheme not in SCHEMES or not host or not port.isdigit() or not 0 < int(port) < 65536:
+@dataclass(frozen=True)
+class Place:
+    """Where a scheduler listens, and the certificates with which it is spoken to."""
+
+    host: str
+    port: int
+    certificates: Certificates | None
+
+    @property
+    def address(self) -> str:
+        """As Dask has it: ``tcp://HOST:PORT``, ``tls://[HOST]:PORT``."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'tls' if self.certificates else 'tcp'}://{host}:{self.port}"
+
+
+def find_place(text: str, named: str = "executor") -> Place:
+    """The scheduler at ``dask://HOST:PORT``, or for a worker at ``HOST:PORT``. ``named`` is how the
+    user gave it. ``UserError`` for anything else, and for a host that :func:`certificates_for`
+    refuses; ``ToolchainError`` without Dask."""
+    host, _, port = text.removeprefix(f"{SCHEME}://").rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or "/" in host or not port.isdigit() or not 0 < int(port) < 65536:
         raise UserError(
-            f"executor '{text[:200]}'",
-            accepted="threads, dask://HOST:PORT or dask+tls://HOST:PORT",
+            f"{named} '{text[:200]}'",
+            accepted="threads, or dask://HOST:PORT" if named == "executor" else "HOST:PORT",
             next_step="HOST:PORT is where `hvxtune cluster scheduler` listens, usually port 8786",
         )
-    return f"{SCHEMES[scheme]}://{place}"
+    require_dask()
+    return Place(host, int(port), certificates_for(host, f"{named} '{text}'"))
+
+
+def require_dask() -> None:
+    """``ToolchainError`` without it."""
+    if find_spec("distributed") is None:
+        raise ToolchainError(
+            "a cluster needs the package 'distributed'", next_step="pip install 'hvxtune[dask]'"
+        )
 
 
 class Cluster:
     """The workers that one scheduler has. Safe for several threads."""
 
     def __init__(self, name: str) -> None:
-        """``name`` is the address as the user wrote it. Connects when first needed."""
+        """``name`` is the address as the user wrote it. Connects when first needed. Raises what
+        :func:`find_place` raises."""
         self.name = name
-        self._address = dask_address(name)
+        self._place = find_place(name)
         self._lock = threading.Lock()
         self._client: Client | None = None
         self._session = uuid.uuid4().hex[:8]
@@ -66,21 +93,16 @@ class Cluster:
     @property
     def client(self) -> Client:
         """Connected; ``ToolchainError`` if the scheduler cannot be reached."""
-        try:
-            from distributed import Client
-        except ImportError:
-            raise ToolchainError(
-                "executors on Dask need the package 'distributed'",
-                next_step="pip install 'hvxtune[dask]'",
-            ) from None
+        from distributed import Client
+
         with self._lock:
             if self._client is not None and self._client.status in ("closed", "closing"):
                 self._client = None
             if self._client is None:
-                given = certificates()
+                given = self._place.certificates
                 try:
                     self._client = Client(
-                        self._address,
+                        self._place.address,
                         security=given.security if given else None,
                         timeout=CONNECT_S,
                         set_as_default=False,

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tuner.codegen import CodeGenerator, find_generator
 from tuner.errors import OutOfTimeError, UserError
-from tuner.executor.cluster.connection import Cluster, cluster, dask_address
-from tuner.executor.cluster.encryption import certificates
+from tuner.executor.cluster.connection import Cluster, cluster, find_place
 from tuner.executor.cluster.offers import compile_resource, fingerprint_digest, tag_resources
 from tuner.executor.cluster.tasks import (
     Answer,
@@ -47,8 +46,7 @@ class DaskExecutor(ThreadExecutor):
 
     @classmethod
     def check(cls, address: str) -> None:
-        dask_address(address)
-        certificates()
+        find_place(address)
 
     @classmethod
     def generator(cls, name: str, workers: int) -> CodeGenerator:

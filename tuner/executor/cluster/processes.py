@@ -12,15 +12,15 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ToolchainError
-from tuner.executor.cluster.connection import CONNECT_S, REPORT
-from tuner.executor.cluster.encryption import Certificates
+from tuner.executor.cluster.connection import CONNECT_S, REPORT, find_place, require_dask
+from tuner.executor.cluster.encryption import certificates_for
 from tuner.executor.cluster.offers import Offer, examine
 from tuner.executor.cluster.tasks import OPENED
+from tuner.machine.addresses import address_towards
 
 if TYPE_CHECKING:
     from distributed import Scheduler, Worker
 
-DEFAULT_PORT = 8786
 EXAMINE_S = 10.0
 """How often a worker looks again at what it can do."""
 WORKER_TTL_S = 30.0
@@ -45,11 +45,13 @@ _NOWHERE = "127.0.0.1:0"
 _log = logging.getLogger("hvxtune.worker")
 
 
-def run_scheduler(
-    host: str, port: int, certificates: Certificates | None, announce: Callable[[str], None]
-) -> None:
+def run_scheduler(host: str, port: int, announce: Callable[[str], None]) -> None:
     """Runs a scheduler at ``host`` and ``port`` (0: any free one) until SIGTERM or SIGINT.
-    ``announce`` receives its address, as executors and workers need it, once it listens."""
+    ``announce`` receives ``HOST:PORT``, as executors and workers need it, once it listens.
+
+    Raises what :func:`certificates_for` raises, and ``ToolchainError`` if it cannot listen.
+    """
+    certificates = certificates_for(host, f"--host '{host}'")
     scheduler_class, _ = _classes()
 
     async def run() -> None:
@@ -71,20 +73,25 @@ def run_scheduler(
                 f"cannot listen on {host}:{port}: {getattr(why, 'strerror', None) or why}",
                 next_step="choose another --port, or end what listens there",
             ) from None
-        announce(scheduler.address)
+        announce(scheduler.address.partition("://")[2])
         await _until_signal(scheduler.close)
 
     asyncio.run(run())
 
 
-def run_worker(
-    address: str, *, slots: int, host: str | None, name: str, certificates: Certificates | None
-) -> None:
-    """Offers this machine to the scheduler at ``address`` (``tcp://HOST:PORT``) until SIGTERM or
-    SIGINT: then the candidates in flight are finished. ``host`` is where the others reach it.
+def run_worker(scheduler: str, *, slots: int, host: str | None, name: str) -> None:
+    """Offers this machine to the scheduler at ``scheduler`` (``HOST:PORT``) until SIGTERM or
+    SIGINT: then the candidates in flight are finished. It listens on ``host`` alone, by default the
+    address by which it reaches the scheduler.
 
-    Raises ``ToolchainError`` if the scheduler cannot be reached; later it is waited for.
+    Raises what :func:`find_place` and :func:`certificates_for` raise, and ``ToolchainError`` if the
+    scheduler cannot be reached; later it is waited for.
     """
+    place = find_place(scheduler, "--scheduler")
+    if host is None:
+        host = address_towards(place.host, place.port)
+    else:
+        certificates_for(host, f"--host '{host}'")
     _, worker_class = _classes()
     offer = examine()
     _tell(None, offer)
@@ -97,11 +104,12 @@ def run_worker(
 
         with tempfile.TemporaryDirectory(prefix="hvxtune-worker-") as scratch:
             worker: Worker = worker_class(
-                address,
+                place.address,
                 nthreads=slots,
                 name=name,
                 host=host,
-                security=certificates.security if certificates else None,
+                protocol="tls" if place.certificates else "tcp",
+                security=place.certificates.security if place.certificates else None,
                 local_directory=scratch,
                 memory_limit=0,  # candidates have limits of their own, in processes of their own
                 death_timeout=CONNECT_S,
@@ -114,10 +122,10 @@ def run_worker(
                 await worker
             except (OSError, TimeoutError) as error:
                 raise ToolchainError(
-                    f"the scheduler {address} cannot be reached: {error}",
+                    f"the scheduler {scheduler} cannot be reached: {error}",
                     next_step="start it with `hvxtune cluster scheduler`, or check its TLS",
                 ) from None
-            _log.info("%s: %d slots at %s", name, slots, address)
+            _log.info("%s: %d slots at %s", name, slots, scheduler)
 
             async def look() -> None:
                 nonlocal offer
@@ -166,14 +174,10 @@ async def _leave(worker: Worker) -> None:
 def _classes() -> tuple[type[Scheduler], type[Worker]]:
     """Dask's, told to serve nothing over HTTP, to watch themselves no more than is of use without a
     dashboard, and to say no more than is worth reading."""
-    try:
-        import dask
-        from distributed import Scheduler, Worker
-    except ImportError:
-        raise ToolchainError(
-            "workers and schedulers need the package 'distributed'",
-            next_step="pip install 'hvxtune[dask]'",
-        ) from None
+    require_dask()
+    import dask
+    from distributed import Scheduler, Worker
+
     routes: dict[str, list[str]] = {
         f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker")
     }
