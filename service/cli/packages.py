@@ -103,7 +103,7 @@ def watch(
     ] = "default",
     target: TargetName = DEFAULT_TARGET,
 ) -> None:
-    """Build, verify and measure the package in DIR whenever one of its files is saved, until Ctrl-C.
+    """Build, verify and measure the package in DIR when one of its files is saved, until Ctrl-C.
 
     Prints the change in cycles and in the hottest code against the last time.
     """

@@ -21,6 +21,8 @@ import psutil
 
 from tuner.codegen.toolchain import NativePart, built
 from tuner.conformance.patience import PATIENCE_S
+from tuner.executor.cluster.authority import make_certificates
+from tuner.executor.cluster.encryption import TLS_VARIABLE
 from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE
 
 BRIDGE = "lab"
@@ -79,6 +81,7 @@ class Host:
             STATE_DIR_VARIABLE: str(self.state),
             CACHE_DIR_VARIABLE: str(self.folder / "cache"),
             "PYTHONPATH": str(Path(__file__).parents[2]),
+            TLS_VARIABLE: str(self.folder.parent / "tls" / "lab"),
             "LD_PRELOAD": str(self.folder / "clock.so"),
             "CHAOS_CLOCK": str(self.folder / "clock"),
         }
@@ -178,6 +181,7 @@ class Lab:
         self.folder = folder
         self._cache = cache
         self.hosts: dict[str, Host] = {}
+        make_certificates(["lab"], folder / "tls")
         _ip("link", "set", "lo", "up")
         _ip("link", "add", BRIDGE, "type", "bridge")
         _ip("address", "add", f"{HERE}/24", "dev", BRIDGE)

@@ -18,9 +18,9 @@ import httpx
 import pytest
 
 from tests.db.postgres_server import NEEDS_POSTGRES, databases
-from tests.rig.certificates import certificate
 from tests.rig.scale_u8 import KERNELS
 from tuner.conformance.patience import PATIENCE_S, until
+from tuner.executor.cluster.authority import make_certificates
 from tuner.paths import cache_dir
 
 ROOT = Path(__file__).parents[2]
@@ -57,16 +57,14 @@ def lab(folder: Path, database: str) -> Iterator[str]:
     """The processes of the units with the settings of the example files, each with state and cache
     of its own as on machines of their own; the address of the service."""
     port, scheduler = unused_port(), unused_port()
-    ca, member, key = certificate(folder / "tls")
+    [certificates] = make_certificates(["127.0.0.1"], folder / "tls").folders.values()
     unit = configparser.RawConfigParser(strict=False, comment_prefixes=("#",))
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(UNIT)
     start = unit["Service"]["ExecStart"].replace("/opt/hvxtune/bin/hvxtune", str(TOOLS / "hvxtune"))
     here = settings(FILES / "hvxtune.env") | {
         "HVXTUNE_DATABASE_URL": database,
-        "HVXTUNE_DASK_TLS_CA": str(ca),
-        "HVXTUNE_DASK_TLS_CERTIFICATE": str(member),
-        "HVXTUNE_DASK_TLS_KEY": str(key),
+        "HVXTUNE_CLUSTER_TLS": str(certificates),
         "HVXTUNE_CACHE_DIR": str(cache_dir()),
     }
     of_worker = {"HVXTUNE_DATABASE_URL": "", "HVXTUNE_ARTIFACTS": ""}
