@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import socket
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
-import httpx
 import pytest
 
 from service.cli.site import CONFIG
 from service.cli.site.hooks import anchor, on_page_content, on_page_markdown
 from tests.test_docs import COMMANDS
-from tuner.conformance.patience import PATIENCE_S, until
+from tuner.conformance.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 LOADED = re.compile(
@@ -163,30 +160,3 @@ def test_without_its_extra_it_says_how_to_get_it(hvxtune, monkeypatch):
     line = hvxtune("tool", "docs").error_line
     assert "pip install 'hvxtune[docs]'" in line
     assert str(ROOT / "docs") in line
-
-
-@pytest.mark.slow
-def test_it_listens_on_loopback_until_ctrl_c() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "service.cli", "tool", "docs", "--port", str(port)]
-    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        assert server.stdout is not None
-        url = server.stdout.readline().decode().split()[0]
-
-        def shown() -> bool:
-            try:
-                return "hvxtune" in httpx.get(url, timeout=PATIENCE_S).text
-            except httpx.ConnectError:
-                return False
-
-        until(shown)
-        with pytest.raises(httpx.ConnectError):  # on this address alone
-            httpx.get(url.replace("127.0.0.1", "127.0.0.2"), timeout=PATIENCE_S)
-        server.send_signal(signal.SIGINT)
-        server.communicate(timeout=PATIENCE_S)
-    finally:
-        server.kill()
-    assert server.returncode == 0

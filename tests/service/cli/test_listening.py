@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +36,21 @@ UNTIL_STOPPED: dict[str, tuple[str, str]] = {
     "jobs": ("--watch --server {url}", "queued"),
     "farm list": ("--watch", "no device"),
     "package watch": (str(ROOT / "examples" / "packages" / "vmulc_s8"), "cycles"),
-    "tool docs": ("--port 0", "http"),
+    "tool docs": ("--port {free}", "http"),
 }
 """Options for each, and what it says once it is at work."""
+OF_ONE_PAGE = """
+import pathlib, sys
+from service.cli import main, site
+site.CONFIG = pathlib.Path(sys.argv.pop(1))
+main()
+"""
 LISTENERS = {"serve", "tool docs", "cluster scheduler", "cluster worker"}
 _SAYS_SO = re.compile(r"until (Ctrl-C|told to leave|it ends)")
 _LISTENS = re.compile(
     r"\.bind\(|create_server|start_server|(HTTP|TCP|UDP)Server\b|uvicorn\.(run|Server)|"
-    r"distributed import .*(Scheduler|Worker|Nanny|LocalCluster)|\b(Listener|SyncManager)\("
+    r"\b(Listener|SyncManager)\(|\bmkdocs\b.*\bserve\b|"
+    r"distributed import .*(Scheduler|Worker|Nanny|LocalCluster)"
 )
 
 
@@ -80,10 +87,11 @@ class Running:
         self._stack = stack
 
     def start(self, name: str, options: str, more: Mapping[str, str] | None = None) -> None:
-        command = ["-m", "service.cli", *name.split(), *options.split()]
-        if name == "tool docs":  # without the half minute in which it makes the site
-            serve = f"documentation.serve(pathlib.Path({str(self.folder)!r}), 0, as_json=False)"
-            command = ["-c", f"import pathlib; from service.cli import documentation; {serve}"]
+        program = ["-m", "service.cli"]
+        if name == "tool docs":  # of one page: the whole site takes half a minute
+            (self.folder / "docs").mkdir()
+            (self.folder / "mkdocs.yml").write_text("site_name: one page\n")
+            program = ["-c", OF_ONE_PAGE, str(self.folder / "mkdocs.yml")]
         kept = {k: v for k, v in os.environ.items() if not k.startswith("HVXTUNE_")}
         ours = {
             "HVXTUNE_STATE_DIR": str(self.folder / name),
@@ -91,7 +99,7 @@ class Running:
             "PYTHONPATH": str(ROOT),
         }
         self.started[name] = process = psutil.Popen(
-            [sys.executable, *command],
+            [sys.executable, *program, *name.split(), *options.split()],
             env={**kept, **ours, **(more or {})},
             stdin=subprocess.DEVNULL,
             stdout=self._stack.enter_context(self._log(name).open("w")),
@@ -118,13 +126,18 @@ class Running:
 
     def places(self, name: str) -> set[tuple[str, int]]:
         """Where it and all that it started can be reached: TCP that listens, UDP that is bound."""
-        family = [self.started[name], *self.started[name].children(recursive=True)]
-        return {
-            (one.laddr.ip, one.laddr.port)
-            for process in family
-            for one in process.net_connections("inet")
-            if one.status in (psutil.CONN_LISTEN, psutil.CONN_NONE)
-        }
+        found = []
+        for process in (self.started[name], *self.started[name].children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):  # such as a compiler
+                found += process.net_connections("inet")
+        reached = (psutil.CONN_LISTEN, psutil.CONN_NONE)
+        return {(one.laddr.ip, one.laddr.port) for one in found if one.status in reached}
+
+
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
 
 
 @contextmanager
@@ -157,10 +170,11 @@ def test_all_that_run_stay_on_loopback(tmp_path: Path) -> None:
             [job] = client.submit("add_u8")
         for name, (options, _) in UNTIL_STOPPED.items():
             if name not in lab.started:
-                options = options.format(place=place, url=url, job=job["job"])
-                lab.start(name, options, {TOKEN_VARIABLE: token})
+                known = {"place": place, "url": url, "job": job["job"], "free": unused_port()}
+                lab.start(name, options.format_map(known), {TOKEN_VARIABLE: token})
         for name, (_, words) in UNTIL_STOPPED.items():
             lab.until_says(name, words)
+        until(lambda: all(lab.places(name) for name in LISTENERS))
         found = {name: lab.places(name) for name in UNTIL_STOPPED}
     assert {name for name, places in found.items() if places} == LISTENERS
     assert [host for host, _ in set().union(*found.values()) if not is_loopback(host)] == []
