@@ -234,7 +234,7 @@ def test_a_scheduler_that_ends_gives_the_job_back(
 )
 def test_a_wrong_address_is_named(address: str) -> None:
     with pytest.raises(UserError, match=r"accepted: threads, dask://HOST:PORT"):
-        connection.dask_address(address)
+        connection.find_place(address)
 
 
 def test_nobody_at_the_address_is_told_with_the_next_step(
