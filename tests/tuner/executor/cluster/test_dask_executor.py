@@ -233,7 +233,7 @@ def test_a_scheduler_that_ends_gives_the_job_back(
     "address", ["dask://", "dask://lab", "dask://lab:0", "dask://:8786", "dask+tcp://lab:1"]
 )
 def test_a_wrong_address_is_named(address: str) -> None:
-    with pytest.raises(UserError, match=r"accepted: threads, dask://HOST:PORT"):
+    with pytest.raises(UserError, match=r"accepted: threads, or dask://HOST:PORT"):
         connection.find_place(address)
 
 
