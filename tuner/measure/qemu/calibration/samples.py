@@ -8,7 +8,6 @@ found by compiling and simulating it once, then kept in the cache.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tuner.codegen import (
     CodeGenerator,
@@ -37,8 +38,6 @@ from tuner.paths import cached
 from tuner.problem.contract import find_contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import (
-    CACHE_STATES,
-    FIDELITIES,
     CacheState,
     Candidate,
     Fidelity,
@@ -48,12 +47,6 @@ from tuner.space import Config
 
 CLOCK_CYCLES_A_PACKET_TIME = 2
 """A hardware thread issues a packet every two clock cycles at most (``v66.toml``, first lines)."""
-MOST_CYCLES = 1e15
-MEASURED = tuple(fidelity for fidelity in FIDELITIES if fidelity != "model")
-"""Fidelities of samples. The model's own cycles tell nothing about a machine."""
-_REQUIRED = ("kernel", "contract", "target", "config", "cache", "device")
-_OPTIONAL = ("params", "cycles", "pcycles", "fidelity", "generator", "object_digest")
-_MOST_NAME_CHARACTERS = 100
 
 
 @dataclass(frozen=True)
@@ -146,76 +139,79 @@ def _line_error(path: Path, line: int, error: UserError) -> UserError:
     )
 
 
+_Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
+_Cycles = Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
+
+
+class _Line(BaseModel):
+    """The fields of a sample, as docs/calibrating.md lists them."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    kernel: _Name
+    params: dict[str, int] = Field(default_factory=dict)
+    contract: _Name
+    target: _Name
+    config: dict[str, int | str] | Literal["default", "textbook"]
+    cache: CacheState
+    device: _Name
+    cycles: _Cycles | None = None
+    pcycles: _Cycles | None = None
+    fidelity: Literal["cycle_accurate", "hardware"] = "hardware"
+    generator: _Name | None = None
+    object_digest: str | None = Field(None, pattern=r"^[0-9a-f]+$")
+
+
 def _sample(number: int, line: bytes) -> Sample:
-    fields = _fields(line)
-    problem = _problem(fields)
-    kernel, given = find_kernel(problem.workload.kernel), fields["config"]
-    usual = generator_of(kernel, given if isinstance(given, dict) else {})
-    generator = _one_of(fields, "generator", generator_names(), default=usual)
-    fidelity = _one_of(fields, "fidelity", MEASURED, default="hardware")
-    cache = _one_of(fields, "cache", CACHE_STATES)
-    digest = fields.get("object_digest")
-    if digest is not None and not isinstance(digest, str):
-        raise UserError(f"object_digest {digest!r}", accepted="hexadecimal digits, or leave it out")
+    told = _told(line)
+    problem = _problem(told)
+    usual = generator_of(
+        find_kernel(told.kernel), told.config if isinstance(told.config, dict) else {}
+    )
+    generator = told.generator or usual
+    if generator not in generator_names():
+        raise UserError(f"generator '{generator}'", accepted=", ".join(generator_names()))
     return Sample(
         line=number,
-        candidate=Candidate(problem, _config(problem, given, generator), generator),
-        cache=cache,
-        cycles=_cycles(fields),
-        device=_text(fields, "device"),
-        fidelity=fidelity,
-        object_digest=digest,
+        candidate=Candidate(problem, _config(problem, told.config, generator), generator),
+        cache=told.cache,
+        cycles=told.cycles or (told.pcycles or 0.0) / CLOCK_CYCLES_A_PACKET_TIME,
+        device=told.device,
+        fidelity=told.fidelity,
+        object_digest=told.object_digest,
     )
 
 
-def _fields(line: bytes) -> Mapping[str, Any]:
+def _told(line: bytes) -> _Line:
     try:
-        fields = json.loads(line, object_pairs_hook=_once_each)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"no JSON: {error}", accepted="one JSON object") from None
-    if not isinstance(fields, dict):
-        raise UserError(f"a {type(fields).__name__}", accepted="one JSON object")
-    for name in fields:
-        if name not in (*_REQUIRED, *_OPTIONAL):
-            near = difflib.get_close_matches(name, (*_REQUIRED, *_OPTIONAL), n=1)
-            meant = f" (did you mean {near[0]}?)" if near else ""
-            raise UserError(
-                f"unknown field '{name}'{meant}", accepted=", ".join((*_REQUIRED, *_OPTIONAL))
-            )
-    for name in _REQUIRED:
-        if name not in fields:
-            raise UserError(f"field '{name}' is missing", accepted=", ".join(_REQUIRED))
-    return fields
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of ``pairs``; JSON itself would take the last of two with one name."""
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"field '{name}' stands there twice", accepted="each field once")
-    return dict(pairs)
-
-
-def _problem(fields: Mapping[str, Any]) -> Problem:
-    params = fields.get("params", {})
-    if not isinstance(params, dict):
-        raise UserError(f"params {params!r}", accepted='an object, such as {"m": 256}')
-    kernel = find_kernel(_text(fields, "kernel"))
-    contract = find_contract(_text(fields, "contract"))
-    target = find_target(_text(fields, "target"))
-    with _inside("params"):
-        return kernel.problem(params, contract, target)
-
-
-def _config(problem: Problem, given: Any, generator: str) -> Config:
-    kernel = find_kernel(problem.workload.kernel)
-    if given in ("default", "textbook"):
-        return starts_of(generator, kernel, problem)[given]
-    if not isinstance(given, dict):
+        told = _Line.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        given = "" if first["type"] == "missing" else f", not {str(first['input'])[:40]!r}"
         raise UserError(
-            f"config {given!r}", accepted="default, textbook, or an object of knobs and values"
+            f"{field or 'no sample'}: {first['msg']}{given}",
+            accepted=f"a JSON object with the fields {', '.join(_Line.model_fields)}",
+        ) from None
+    if (told.cycles is None) == (told.pcycles is None):
+        raise UserError(
+            "field 'cycles' is missing" if told.cycles is None else "both cycles and pcycles",
+            accepted="one of cycles (packet times of a thread) and pcycles (clock cycles)",
         )
+    return told
+
+
+def _problem(told: _Line) -> Problem:
+    kernel = find_kernel(told.kernel)
+    contract, target = find_contract(told.contract), find_target(told.target)
+    with _inside("params"):
+        return kernel.problem(told.params, contract, target)
+
+
+def _config(problem: Problem, given: Mapping[str, Any] | str, generator: str) -> Config:
+    kernel = find_kernel(problem.workload.kernel)
+    if isinstance(given, str):
+        return starts_of(generator, kernel, problem)[given]
     with _inside("config"):
         return space_of(generator, kernel, problem).config(given)
 
@@ -228,45 +224,6 @@ def _inside(field: str) -> Iterator[None]:
     except UserError as error:
         error.message = f"{field}: {error.message}"
         raise
-
-
-def _cycles(fields: Mapping[str, Any]) -> float:
-    given = [name for name in ("cycles", "pcycles") if name in fields]
-    if len(given) != 1:
-        raise UserError(
-            "both cycles and pcycles" if given else "field 'cycles' is missing",
-            accepted="one of cycles (packet times of a thread) and pcycles (clock cycles)",
-        )
-    value = fields[given[0]]
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 0 < value <= MOST_CYCLES  # nor NaN
-    ):
-        raise UserError(
-            f"{given[0]} {str(value)[:40]}", accepted=f"a number above 0, at most {MOST_CYCLES:g}"
-        )
-    return value / CLOCK_CYCLES_A_PACKET_TIME if given[0] == "pcycles" else float(value)
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields[name]
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise UserError(f"{name} {value!r}", accepted="a name")
-    if len(value) > _MOST_NAME_CHARACTERS:
-        raise UserError(
-            f"{name} '{value[:20]}...'", accepted=f"at most {_MOST_NAME_CHARACTERS} characters"
-        )
-    return value
-
-
-def _one_of(
-    fields: Mapping[str, Any], name: str, choices: Any, *, default: str | None = None
-) -> Any:
-    value = fields.get(name, default)
-    if value not in tuple(choices):
-        raise UserError(f"{name} {value!r}", accepted=", ".join(choices))
-    return value
 
 
 def _require_alike(sample: Sample, first: Sample | None, target: str | None) -> None:
