@@ -10,10 +10,10 @@ from sqlalchemy import SQLColumnExpression, case, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from db.clock import database_now
+from db.database import Database
 from db.devices.models import DeviceRow
 from db.jobs.conductors import Conductor, present
 from db.models import JobRow, ScheduleRow, TrialRow
-from db.sql_store import SqlStore
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState
 
@@ -61,9 +61,9 @@ class Tallies:
     conductors: Sequence[Conductor] = field(hash=False)
 
 
-def count_all(store: SqlStore) -> Tallies:
+def count_all(database: Database) -> Tallies:
     """Counts everything, at one moment."""
-    with store.reading() as session:
+    with database.reading() as session:
         schedules, quarantined = session.execute(
             select(func.count(), func.count(ScheduleRow.quarantined_at)).select_from(ScheduleRow)
         ).one()

@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import delete, insert, select, update
 
 from db.catalogue import rows_changed
+from db.database import Database
 from db.service_models import AuditRow
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class AuditEntry:
 
 
 def add_entry(
-    store: SqlStore,
+    database: Database,
     *,
     token_id: str | None,
     action: str,
@@ -50,22 +48,22 @@ def add_entry(
         "client": client[:100],
         "request_id": request_id,
     }
-    with store.writing() as session:
+    with database.writing() as session:
         return session.scalars(insert(AuditRow).values(**values).returning(AuditRow.id)).one()
 
 
-def amend_entry(store: SqlStore, number: int, detail: Mapping[str, Any]) -> None:
+def amend_entry(database: Database, number: int, detail: Mapping[str, Any]) -> None:
     """Replaces the detail of an entry: the progress of work in several transactions."""
-    with store.writing() as session:
+    with database.writing() as session:
         session.execute(update(AuditRow).where(AuditRow.id == number).values(detail=dict(detail)))
 
 
-def newest_entries(store: SqlStore, limit: int, before: int | None = None) -> list[AuditEntry]:
+def newest_entries(database: Database, limit: int, before: int | None = None) -> list[AuditEntry]:
     """At most ``limit`` entries, newest first; with ``before``, those with smaller numbers."""
     wanted = select(AuditRow).order_by(AuditRow.id.desc()).limit(limit)
     if before is not None:
         wanted = wanted.where(AuditRow.id < before)
-    with store.reading() as session:
+    with database.reading() as session:
         return [
             AuditEntry(
                 row.id,
@@ -81,7 +79,7 @@ def newest_entries(store: SqlStore, limit: int, before: int | None = None) -> li
         ]
 
 
-def prune_entries(store: SqlStore, older_than: float) -> int:
+def prune_entries(database: Database, older_than: float) -> int:
     """Deletes entries from before the time ``older_than``; returns their number."""
-    with store.writing() as session:
+    with database.writing() as session:
         return rows_changed(session, delete(AuditRow).where(AuditRow.at < older_than))

@@ -7,24 +7,21 @@ there is no session, so one that has ended stays so, wherever its cookie was cop
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, insert, select
 
 from db.catalogue import rows_changed
+from db.database import Database
 from db.service_models import SessionRow
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 MOST_OF_A_TOKEN = 100
 """More than people have browsers; a further login ends the oldest session."""
 
 
-def begin_session(store: SqlStore, digest: str, token_id: str, lifetime_s: float) -> None:
+def begin_session(database: Database, digest: str, token_id: str, lifetime_s: float) -> None:
     """Stores a new session of the token; sweeps those that have expired."""
     now = time.time()
-    with store.writing() as session:
+    with database.writing() as session:
         session.execute(delete(SessionRow).where(SessionRow.expires_at <= now))
         newest = (
             select(SessionRow.digest)
@@ -44,16 +41,16 @@ def begin_session(store: SqlStore, digest: str, token_id: str, lifetime_s: float
         )
 
 
-def token_of_session(store: SqlStore, digest: str) -> str | None:
+def token_of_session(database: Database, digest: str) -> str | None:
     """The id of the token that began the session, valid or not; ``None`` without a session."""
     wanted = select(SessionRow.token_id).where(
         SessionRow.digest == digest, SessionRow.expires_at > time.time()
     )
-    with store.reading() as session:
+    with database.reading() as session:
         return session.scalar(wanted)
 
 
-def end_session(store: SqlStore, digest: str) -> bool:
+def end_session(database: Database, digest: str) -> bool:
     """Ends a session for good; false without one."""
-    with store.writing() as session:
+    with database.writing() as session:
         return rows_changed(session, delete(SessionRow).where(SessionRow.digest == digest)) > 0

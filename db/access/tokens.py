@@ -6,18 +6,16 @@ Only the SHA-256 of a secret is kept. The service gives scopes and quotas their 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.orm import Session
 
 from db.catalogue import insert_unless_there, rows_changed
+from db.database import Database
 from db.service_models import TokenRow
 from tuner.errors import NotStoredError
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -49,42 +47,42 @@ class Token:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
-def add_token(store: SqlStore, token: Token) -> bool:
+def add_token(database: Database, token: Token) -> bool:
     """Stores a new token. Says whether it did: not if the id is taken."""
-    with store.writing() as session:
+    with database.writing() as session:
         return insert_unless_there(session, TokenRow, _columns(token), ["id"])
 
 
-def add_first_token(store: SqlStore, token: Token) -> bool:
+def add_first_token(database: Database, token: Token) -> bool:
     """Stores ``token`` unless the database has had one, valid or not; returns whether it did.
 
     In one transaction that keeps other writers of SQLite out: of two services that start at once
     on a new database, one makes the first token.
     """
-    with store.writing() as session:
+    with database.writing() as session:
         if session.scalar(select(TokenRow.id).limit(1)) is not None:
             return False
         session.execute(insert(TokenRow).values(**_columns(token)))
         return True
 
 
-def find_token(store: SqlStore, token_id: str) -> Token | None:
+def find_token(database: Database, token_id: str) -> Token | None:
     """The token with this id, valid or not."""
-    with store.reading() as session:
+    with database.reading() as session:
         row = session.get(TokenRow, token_id)
         return None if row is None else _token(row)
 
 
-def all_tokens(store: SqlStore) -> list[Token]:
+def all_tokens(database: Database) -> list[Token]:
     """Every token ever made, newest first."""
     newest = select(TokenRow).order_by(TokenRow.created_at.desc(), TokenRow.id)
-    with store.reading() as session:
+    with database.reading() as session:
         return [_token(row) for row in session.scalars(newest)]
 
 
-def revoke_token(store: SqlStore, token_id: str) -> Token:
+def revoke_token(database: Database, token_id: str) -> Token:
     """Ends a token for good, unless it has ended before; ``UserError`` for an unknown id."""
-    with store.writing() as session:
+    with database.writing() as session:
         row = session.get(TokenRow, token_id, populate_existing=True, with_for_update=True)
         if row is None:
             raise NotStoredError(
@@ -97,9 +95,9 @@ def revoke_token(store: SqlStore, token_id: str) -> Token:
         return _token(row)
 
 
-def mark_used(store: SqlStore, token_id: str, at: float) -> None:
+def mark_used(database: Database, token_id: str, at: float) -> None:
     """Records that the token was used at ``at``."""
-    with store.writing() as session:
+    with database.writing() as session:
         used = update(TokenRow).where(TokenRow.id == token_id).values(last_used_at=at)
         rows_changed(session, used)
 
@@ -112,3 +110,23 @@ def _columns(token: Token) -> dict[str, object]:
 def _token(row: TokenRow) -> Token:
     columns = {one.name: getattr(row, one.name) for one in fields(Token)}
     return Token(**{**columns, "scopes": tuple(row.scopes)})
+
+
+def most_at_once(session: Session, users: Collection[str], now: float) -> Mapping[str, int]:
+    """How many jobs of each of ``users`` may run at once: the most that a valid token of theirs
+    allows. A user with a token without this quota, or without any valid token, has no limit."""
+    allowed: dict[str, list[int | None]] = {}
+    for name, quotas in session.connection().execute(_VALID_TOKENS, {"now": now}):
+        if name in users:
+            allowed.setdefault(name, []).append(quotas.get("running_jobs"))
+    return {
+        name: max(limit for limit in limits if limit is not None)
+        for name, limits in allowed.items()
+        if None not in limits
+    }
+
+
+_VALID_TOKENS = select(TokenRow.name, TokenRow.quotas).where(
+    TokenRow.revoked_at.is_(None),
+    TokenRow.expires_at.is_(None) | (TokenRow.expires_at > bindparam("now")),
+)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.access.audience import EVERYBODYS
+from db.database import Database
 from db.models import JobRow, TrialRow
 from db.service_models import AuditRow, PipelineRow, TokenRow
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 Use = list[tuple[float, int]]
 """Unix time and amount of each use, oldest first."""
@@ -29,7 +25,7 @@ def _wait_for_others(session: Session, user: str) -> None:
         session.execute(select(func.pg_advisory_xact_lock(_ONE_OF_A_USER, key)))
 
 
-def trials_asked_for(store: SqlStore, user: str, since: float) -> Use:
+def trials_asked_for(database: Database, user: str, since: float) -> Use:
     """The trials of each job that ``user`` submitted since then: its budget, or for a job limited
     only by time or patience, the trials made so far."""
     made = (
@@ -44,12 +40,12 @@ def trials_asked_for(store: SqlStore, user: str, since: float) -> Use:
         .order_by(JobRow.created_at)
         .execution_options(**EVERYBODYS)  # private ones cost as much
     )
-    with store.reading() as session:
+    with database.reading() as session:
         _wait_for_others(session, user)
         return [(at, trials) for at, trials in session.execute(wanted)]
 
 
-def bytes_uploaded(store: SqlStore, user: str, since: float) -> Use:
+def bytes_uploaded(database: Database, user: str, since: float) -> Use:
     """The bytes of pipelines that ``user`` uploaded since then, and by the audit those of files of
     schedules imported and of packages registered."""
     pipelines = (
@@ -62,7 +58,7 @@ def bytes_uploaded(store: SqlStore, user: str, since: float) -> Use:
         .join(TokenRow, AuditRow.token_id == TokenRow.id)
         .where(AuditRow.action.in_(COUNTED), AuditRow.at > since, TokenRow.name == user)
     )
-    with store.reading() as session:
+    with database.reading() as session:
         _wait_for_others(session, user)
         found = [(at, size) for at, size in session.execute(pipelines)]
         found += [(at, int(detail["bytes"])) for at, detail in session.execute(others)]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from db.access.audience import as_seen
 from db.catalogue import insert_unless_there
+from db.database import Database
 from db.devices.models import DeviceEventRow, DeviceRow
 from db.models import JobRow, TrialRow
 from tuner.measure import FARM
@@ -29,29 +29,19 @@ from tuner.measure.farm.roster import (
 from tuner.records.trial import JobState
 
 
-class Transactions(Protocol):
-    """The part of a store that a roster in its database needs."""
-
-    def reading(self) -> AbstractContextManager[Session]:
-        """A transaction for queries."""
-
-    def writing(self) -> AbstractContextManager[Session]:
-        """A transaction that writes."""
-
-
 class SqlRoster(Roster):
-    """Devices in the database of ``store``, which stays the caller's to close.
+    """Devices in ``database``, which stays the caller's to close.
 
     Safe from several threads and with other processes on the same database.
     """
 
-    def __init__(self, store: Transactions, clock: Clock = time.time) -> None:
+    def __init__(self, database: Database, clock: Clock = time.time) -> None:
         super().__init__(clock)
-        self._store = store
+        self._database = database
 
     def devices(self) -> list[DeviceRecord]:
         now = self.clock()
-        with self._store.reading() as session:
+        with self._database.reading() as session:
             rows = session.scalars(select(DeviceRow).order_by(DeviceRow.name))
             return [lapsed(_as_seen(session, _record(row)), now) for row in rows]
 
@@ -64,7 +54,7 @@ class SqlRoster(Roster):
         )
         if before is not None:
             wanted = wanted.where(DeviceEventRow.id < before)
-        with self._store.reading() as session:
+        with self._database.reading() as session:
             if session.get(DeviceRow, name) is None:
                 raise _unknown(session, name)
             return [
@@ -74,14 +64,14 @@ class SqlRoster(Roster):
             ]
 
     def _add(self, record: DeviceRecord) -> bool:
-        with self._store.writing() as session:
+        with self._database.writing() as session:
             if not insert_unless_there(session, DeviceRow, _columns(record), ["name"]):
                 return False
             self._tell(session, None, record)
             return True
 
     def _change(self, name: str, step: Step) -> DeviceRecord:
-        with self._store.writing() as session:
+        with self._database.writing() as session:
             row = session.get(DeviceRow, name, populate_existing=True, with_for_update=True)
             if row is None:
                 raise _unknown(session, name)
@@ -155,7 +145,7 @@ class FarmQueue:
     trials_pending: int
 
 
-def farm_queue(store: Transactions) -> FarmQueue:
+def farm_queue(database: Database) -> FarmQueue:
     """The work that jobs measured by the farm have for it."""
     ours = JobRow.measurer == FARM
     queued = select(func.count()).where(
@@ -167,5 +157,5 @@ def farm_queue(store: Transactions) -> FarmQueue:
         .join(JobRow, TrialRow.job_id == JobRow.id)
         .where(ours, JobRow.state == JobState.RUNNING, TrialRow.outcome.is_(None))
     )
-    with store.reading() as session:
+    with database.reading() as session:
         return FarmQueue(session.scalar(queued) or 0, session.scalar(pending) or 0)

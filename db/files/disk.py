@@ -9,7 +9,6 @@ import socket
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -17,9 +16,7 @@ from db.files.folder import prove_folder_writable
 from db.place import Place
 from db.schema import require_still_ours
 from db.service_models import HeartbeatRow
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
+from db.sql_store import SqlStore
 
 RESERVE_BYTES = 512 << 10
 """Enough for some notes on jobs, with the log they go through."""

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
+from db.artifacts import Artifacts
 from db.files.artifacts import ArtifactFiles
 from db.files.mark import MARKS
-from db.files.models import ArtifactMarkRow
-from db.models import ArtifactRow
 from tuner.errors import StoreError
 from tuner.keeping.artifact_storage import LostFileError
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 UPLOADS = "uploads/"
 """Begins the keys of uploaded pipelines, for machines that do not share a state directory."""
@@ -46,16 +39,12 @@ class Inventory:
     other_marks: int
 
 
-def take_inventory(store: SqlStore, *, verify: bool = False) -> Inventory:
+def take_inventory(artifacts: Artifacts, *, verify: bool = False) -> Inventory:
     """Compares names and sizes, and with ``verify`` the digests of all bytes."""
-    storage = store.files.storage
+    storage = artifacts.files.storage
     # Files first: what is written meanwhile is referred to by a later look at the rows.
     files = {one.key: one for one in storage.files()}
-    with store.reading() as session:
-        rows = session.execute(
-            select(ArtifactRow.digest, ArtifactRow.file_digest, ArtifactRow.stored_bytes)
-        ).all()
-        marks = set(session.scalars(select(ArtifactMarkRow.key)))
+    rows, marks = artifacts.rows_and_marks()
     wanted = {ArtifactFiles.key(row.digest, row.file_digest): row for row in rows}
     missing = [key for key in wanted if key not in files and storage.size(key) is None]
     damaged = [
@@ -65,7 +54,7 @@ def take_inventory(store: SqlStore, *, verify: bool = False) -> Inventory:
         damaged = [
             key
             for key, row in wanted.items()
-            if key in files and not _is_whole(store, key, row.file_digest)
+            if key in files and not _is_whole(artifacts, key, row.file_digest)
         ]
     before = time.time() - SPARED_S
     spare = [
@@ -86,11 +75,11 @@ def take_inventory(store: SqlStore, *, verify: bool = False) -> Inventory:
     )
 
 
-def sweep(store: SqlStore, found: Inventory) -> int:
+def sweep(artifacts: Artifacts, found: Inventory) -> int:
     """Deletes the files of ``found`` that nothing refers to; returns their number. ``StoreError``
     if the artifacts of the database are somewhere else, or another database keeps its own in the
     same place: theirs would seem to be spare."""
-    store.require_artifacts()
+    artifacts.require_here()
     if found.other_marks:
         raise StoreError(
             f"{found.place} has the marks of {found.other_marks} other databases: what this one "
@@ -99,13 +88,13 @@ def sweep(store: SqlStore, found: Inventory) -> int:
             f"delete the files {MARKS}* of databases that are gone",
         )
     for key in found.unreferred:
-        store.files.storage.delete(key)
+        artifacts.files.storage.delete(key)
     return len(found.unreferred)
 
 
-def _is_whole(store: SqlStore, key: str, digest: str) -> bool:
+def _is_whole(artifacts: Artifacts, key: str, digest: str) -> bool:
     try:
-        store.files.storage.read(key, digest)
+        artifacts.files.storage.read(key, digest)
     except LostFileError:
         return False
     return True

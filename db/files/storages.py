@@ -36,9 +36,9 @@ def storage_kinds() -> list[str]:
     return _REGISTRY.names()
 
 
-def open_storage(setting: str | None, store: object) -> ArtifactStorage:
+def open_storage(setting: str | None, database: object) -> ArtifactStorage:
     """The storage that ``setting`` names, else ``HVXTUNE_ARTIFACTS``, else the folder
-    ``artifacts`` of the state directory. ``store`` is the SQL store whose artifacts it keeps.
+    ``artifacts`` of the state directory. ``database`` is that of the artifacts.
 
     Raises ``UserError`` for anything but a setting, ``ToolchainError`` if a package is missing.
     """
@@ -50,4 +50,4 @@ def open_storage(setting: str | None, store: object) -> ArtifactStorage:
             accepted=_FORMS,
             next_step=f"for a folder write folder:{given[:100]}" if "/" in given else "",
         )
-    return _REGISTRY.find(kind).open(location, store)
+    return _REGISTRY.find(kind).open(location, database)

@@ -7,19 +7,16 @@ tables of their own: an edit neither waits for a conductor that commits a trial 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, and_, delete, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from db.access.audience import user_of
 from db.catalogue import insert_unless_there, rows_changed
+from db.database import Database
 from db.models import AnnotationRow, JobRow, JobTagRow, PinRow
 from tuner.errors import UserError
 from tuner.records.annotation import MOST_TAGS, Annotation, checked_comment, checked_tag
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 
 def annotations_of(session: Session, job_ids: Collection[str]) -> Mapping[str, Annotation]:
@@ -49,14 +46,14 @@ def has_pin(session: Session, job_id: InstrumentedAttribute[str]) -> ColumnEleme
     return job_id.in_(select(PinRow.job_id).where(PinRow.pinned_by == user_of(session)))
 
 
-def tags_in_use(store: SqlStore) -> list[str]:
+def tags_in_use(database: Database) -> list[str]:
     """All tags of the jobs that can be seen."""
-    with store.reading() as session:
+    with database.reading() as session:
         return sorted(session.scalars(select(JobTagRow.tag).distinct()))
 
 
 def annotate(
-    store: SqlStore,
+    database: Database,
     job_id: str,
     *,
     comment: str | None = None,
@@ -69,7 +66,7 @@ def annotate(
     text = None if comment is None else checked_comment(comment)
     added, removed = ([checked_tag(tag) for tag in tags] for tags in (add_tags, remove_tags))
     own = JobTagRow.job_id == job_id
-    with store.writing() as session:
+    with database.writing() as session:
         insert_unless_there(session, AnnotationRow, {"job_id": job_id, "comment": ""}, ["job_id"])
         # Edits of one job queue here, so that together they keep to the limit.
         row = session.get_one(AnnotationRow, job_id, populate_existing=True, with_for_update=True)
@@ -88,9 +85,9 @@ def annotate(
             )
 
 
-def pin(store: SqlStore, job_id: str, *, pinned: bool = True) -> None:
-    """Pins the job with this whole id for the user of ``store``, or no longer."""
-    with store.writing() as session:
+def pin(database: Database, job_id: str, *, pinned: bool = True) -> None:
+    """Pins the job with this whole id for the user of ``database``, or no longer."""
+    with database.writing() as session:
         key = {"pinned_by": user_of(session), "job_id": job_id}
         if pinned:
             insert_unless_there(session, PinRow, key, list(key))

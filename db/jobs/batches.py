@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from sqlalchemy import case, func, select, tuple_, update
 from sqlalchemy.orm import Session, aliased
 
+from db.database import Database
 from db.jobs.claims import is_held
 from db.jobs.finding import find_batch
 from db.jobs.queries import JobFilters, JobOverview, filtered, overviews_of
@@ -22,9 +23,6 @@ from tuner.records.network_plan import NetworkPlan, plan_from_document
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState
 
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
-
 Listed = JobOverview | BatchProgress
 Place = tuple[float, str]
 """When a job was made, and its id."""
@@ -32,16 +30,16 @@ _LOOKED_AT = 20
 """Networks of one name that may be other models."""
 
 
-def batch_progress(store: SqlStore, batch_id: str) -> BatchProgress:
+def batch_progress(database: Database, batch_id: str) -> BatchProgress:
     """The progress of the batch with this id, or start of one; ``UserError`` without it."""
-    with store.reading() as session:
+    with database.reading() as session:
         batch = find_batch(session, batch_id)
         return _progress(session, [batch])[batch.id]
 
 
-def batch_table(store: SqlStore, batch_id: str) -> BatchTable:
+def batch_table(database: Database, batch_id: str) -> BatchTable:
     """The same, layer by layer."""
-    with store.reading() as session:
+    with database.reading() as session:
         batch = find_batch(session, batch_id)
         progress = _progress(session, [batch])[batch.id]
         jobs = session.scalars(select(JobRow).where(JobRow.batch_id == batch.id))
@@ -49,21 +47,21 @@ def batch_table(store: SqlStore, batch_id: str) -> BatchTable:
     return table_of(progress, problems)
 
 
-def batch_problems(store: SqlStore, batch_id: str) -> list[Problem]:
+def batch_problems(database: Database, batch_id: str) -> list[Problem]:
     """The problems of its jobs, in the batch's order."""
-    with store.reading() as session:
+    with database.reading() as session:
         batch = find_batch(session, batch_id)
         rows = session.scalars(select(JobRow).where(JobRow.batch_id == batch.id))
         found = {row.id: problem_record(row.problem) for row in rows}
     return [found[one.job] for one in batch.members if one.job in found]
 
 
-def id_of_batch(store: SqlStore, given: str) -> str:
+def id_of_batch(database: Database, given: str) -> str:
     """The id of the batch that ``given`` names: by its id, the start of one, or the name of a
     network or set, which means its newest. ``UserError`` without one."""
     newest = select(BatchRow.id).where(BatchRow.name == given, BatchRow.name != "")
     newest = newest.order_by(BatchRow.created_at.desc(), BatchRow.id.desc()).limit(1)
-    with store.reading() as session:
+    with database.reading() as session:
         try:
             return find_batch(session, given).id
         except UserError:
@@ -72,9 +70,9 @@ def id_of_batch(store: SqlStore, given: str) -> str:
             raise
 
 
-def plan_of(store: SqlStore, batch_id: str) -> NetworkPlan | None:
+def plan_of(database: Database, batch_id: str) -> NetworkPlan | None:
     """The plan kept with the batch of this whole id; ``None`` without one."""
-    with store.reading() as session:
+    with database.reading() as session:
         kept = session.scalar(select(BatchRow.plan).where(BatchRow.id == batch_id))
         if kept is None:
             return None
@@ -82,7 +80,7 @@ def plan_of(store: SqlStore, batch_id: str) -> NetworkPlan | None:
             return plan_from_document(kept)
 
 
-def keep_plan(store: SqlStore, batch: Batch, plan: NetworkPlan) -> None:
+def keep_plan(database: Database, batch: Batch, plan: NetworkPlan) -> None:
     """Keeps ``plan`` with ``batch``, in place of an earlier one. ``UserError`` if it is not a plan
     for its layers."""
     if len(plan.layers) != len(batch.layers):
@@ -90,15 +88,15 @@ def keep_plan(store: SqlStore, batch: Batch, plan: NetworkPlan) -> None:
             f"a plan of {len(plan.layers)} layers for {batch.label}",
             accepted=f"one for each of its {len(batch.layers)} layers",
         )
-    with store.writing() as session:
+    with database.writing() as session:
         changed = update(BatchRow).where(BatchRow.id == batch.id)
         session.execute(changed.values(plan=plan.document()))
 
 
-def newest_like(store: SqlStore, name: str, layers: Sequence[NetworkLayer]) -> Batch | None:
+def newest_like(database: Database, name: str, layers: Sequence[NetworkLayer]) -> Batch | None:
     """The newest network called ``name`` that has these layers; ``None`` without one."""
     named = select(BatchRow).where(BatchRow.name == name, BatchRow.kind == "network")
-    with store.reading() as session:
+    with database.reading() as session:
         newest = session.scalars(
             named.order_by(BatchRow.created_at.desc(), BatchRow.id.desc()).limit(_LOOKED_AT)
         )
@@ -106,14 +104,14 @@ def newest_like(store: SqlStore, name: str, layers: Sequence[NetworkLayer]) -> B
 
 
 def listed_page(
-    store: SqlStore, filters: JobFilters, before: Place | None, limit: int
+    database: Database, filters: JobFilters, before: Place | None, limit: int
 ) -> list[tuple[Place, Listed]]:
     """At most ``limit`` jobs, newest first, each batch in place of its newest job, older than the
     place ``before``; each with its place. A batch is listed if one of its jobs passes the filters,
     in the place of the newest that does."""
     newer = aliased(JobRow)
     newest_first = (JobRow.created_at.desc(), JobRow.id.desc())
-    with store.reading() as session:
+    with database.reading() as session:
         covered = filtered(session, select(newer.id), filters, newer).where(
             newer.batch_id == JobRow.batch_id,
             tuple_(newer.created_at, newer.id) > tuple_(JobRow.created_at, JobRow.id),

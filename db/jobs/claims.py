@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,14 +21,18 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from db.clock import DatabaseClock, database_time
-from db.files.mark import DIGEST_OF_MARK
+from db.database import Database, Part
+from db.files.mark import DIGEST_OF_MARK, Mark
+from db.files.models import ArtifactMarkRow
 from db.jobs import events as job_events
+from db.jobs.finding import find_job
 from db.models import JobRow
+from db.records import job_record
 from db.schema import STILL_OURS, require_still_ours
 from db.statements import changed, table_of, together
-from tuner.errors import UserError
-from tuner.keeping.store import claim_lost
-from tuner.records.trial import JobRequest, JobState
+from tuner.errors import HvxtuneError, UserError
+from tuner.keeping.store import as_requested, claim_lost, require_open
+from tuner.records.trial import Job, JobRequest, JobState
 
 _SAME_START_S = 2.0
 """Start times of one process may differ by this much between looks: the system derives them
@@ -348,11 +352,105 @@ _AS_OWNER = (
 _HOLD = _AS_OWNER.values(lease_expires_at=_END_OF_LEASE)
 
 
-def remember(job_id: str, token: int) -> None:
-    """Notes that a store of this process holds a claim."""
-    _held_here.add((job_id, token))
+Take = Callable[[Session, str], tuple[str, int] | None]
+"""Claims a job in a transaction, given the digest of the artifacts' mark: its id and token."""
 
 
-def forget(job_id: str, token: int) -> None:
-    """Notes that it no longer does."""
-    _held_here.discard((job_id, token))
+class Claims(Part):
+    """The claims of this process on jobs of a database, whose artifacts have the mark ``mark``."""
+
+    def __init__(self, database: Database, mark: Mark) -> None:
+        super().__init__(database)
+        self._mark = mark
+        self._last_mark: ArtifactMarkRow | None = None
+        self._tokens: dict[str, int] = {}
+
+    def claim(self, job_id: str) -> int:
+        def take_it(session: Session, mark: str) -> tuple[str, int] | None:
+            row = locked_claim(session, find_job(session, job_id).id)
+            require_free(session, row)
+            token = take(session.connection(), row, mark)
+            return None if token is None else (row.id, token)
+
+        while (claimed := self.claim_one(take_it)) is None:
+            continue  # the row was locked: the mark is another since, which is read now
+        return claimed[1]
+
+    def claim_one(self, take_one: Take) -> tuple[str, int] | None:
+        """The job that ``take_one`` claims (:func:`take`), and its token; ``None`` if it claims
+        none.
+
+        Otherwise as :meth:`claim`. ``StoreError`` if the artifacts of the database are not where
+        this process would put its own: what the job finds would be lost to all others.
+        """
+        mark = self._last_mark = self._mark.require(make=True, last=self._last_mark)
+        assert mark is not None  # noqa: S101 - it was made
+        with self._database.writing() as session:
+            claimed = take_one(session, mark.digest)
+        if claimed is None:
+            self._last_mark = None  # it may be another since
+        else:
+            self._tokens.update([claimed])
+            _held_here.add(claimed)
+        return claimed
+
+    def heartbeat(self, job_id: str, token: int) -> JobRequest | None:
+        with self._database.reading() as session:
+            request, due = requested(session, job_id, token)
+        if due:
+            with self._database.writing() as session, hold(session.connection(), job_id, token):
+                pass
+        return request
+
+    def request(self, job_id: str, request: JobRequest) -> Job:
+        with self._database.writing() as session:
+            found = find_job(session, job_id).id
+            row = locked(session, found)
+            job = job_record(row)
+            require_open(job, request)
+            if ask(session, row, request) or job.state is JobState.CANCELLED:
+                return job
+            asked = as_requested(replace(job, state=JobState.QUEUED), request)
+            if asked != job:
+                values = {**NO_OWNER, **_state_columns(asked)}
+                told = update(JobRow).values(event_count=JobRow.event_count + 1)
+                session.execute(told.where(JobRow.id == found).values(**values))
+                _tell_state(session, asked)
+            return asked
+
+    def release(self, job_id: str, token: int, state: JobState, note: str = "") -> None:
+        with self._database.writing() as session:
+            row = locked(session, job_id)
+            released = replace(job_record(row), state=state, note=note)
+            if row.requested is not None and state is JobState.QUEUED:
+                released = as_requested(released, JobRequest(row.requested))
+            values = _state_columns(released)
+            with let_go(session.connection(), job_id, token, events=1, **values):
+                pass
+            _tell_state(session, released)
+        self._tokens.pop(job_id, None)
+        _held_here.discard((job_id, token))
+
+    def end(self) -> None:
+        """Ends claims that were not released: their jobs can be resumed."""
+        for job_id, token in list(self._tokens.items()):
+            _held_here.discard((job_id, token))
+            try:
+                with (
+                    self._database.writing() as session,
+                    let_go(session.connection(), job_id, token),
+                ):
+                    pass
+            except HvxtuneError:
+                continue  # taken over, or the database is unusable: the row tells who held it
+        self._tokens.clear()
+
+
+def _state_columns(job: Job) -> dict[str, Any]:
+    return {"state": job.state, "note": job.note, "paused": job.paused}
+
+
+def _tell_state(session: Session, job: Job) -> None:
+    """Stores the state of ``job`` as the event that was just counted."""
+    told = job_events.of_state(job.state, paused=job.paused, note=job.note)
+    job_events.add(session.connection(), job.id, [told])

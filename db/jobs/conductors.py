@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from db.clock import database_now
+from db.database import Database
 from db.jobs.claims import Owner, lease_s
 from db.service_models import ConductorRow
 from tuner.machine.fitness import Abilities, Capacity, Lack
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 KEPT_S = 86400.0
 """Rows of conductors that were killed are deleted after this long."""
@@ -59,9 +57,9 @@ class Conductor:
         return "; ".join(lack.text for lack in self.lacks)
 
 
-def renew(store: SqlStore, one: Conductor) -> None:
+def renew(database: Database, one: Conductor) -> None:
     """Writes or renews the row of ``one``, and sweeps those that are long gone."""
-    with store.writing() as session:
+    with database.writing() as session:
         now = database_now(session)
         session.merge(
             ConductorRow(
@@ -80,9 +78,9 @@ def renew(store: SqlStore, one: Conductor) -> None:
         session.execute(delete(ConductorRow).where(ConductorRow.expires_at < now - KEPT_S))
 
 
-def leave(store: SqlStore, conductor_id: str) -> None:
+def leave(database: Database, conductor_id: str) -> None:
     """Takes a conductor off the list."""
-    with store.writing() as session:
+    with database.writing() as session:
         session.execute(delete(ConductorRow).where(ConductorRow.id == conductor_id))
 
 
@@ -95,9 +93,9 @@ def present(session: Session) -> list[Conductor]:
     return [one for one in found if one.owner.is_alive is not False]
 
 
-def conductors(store: SqlStore) -> list[Conductor]:
+def conductors(database: Database) -> list[Conductor]:
     """:func:`present` in a transaction of its own."""
-    with store.reading() as session:
+    with database.reading() as session:
         return present(session)
 
 

@@ -10,20 +10,18 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, case, func, select
 from sqlalchemy.orm import Session
 
+from db.database import Database
 from db.jobs.trials import SEARCHED
 from db.models import JobEventRow, JobRow, MeasurementRow, TrialRow
 from db.records import trial_record
 from db.statements import Upsert, insert_or_skip
 from tuner.executor.baselines import is_foreign
 from tuner.records.trial import JobState, Promotion, RemainingGain, Trial
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -106,9 +104,9 @@ class Told:
     best_cycles: int | None
 
 
-def told_after(store: SqlStore, job_id: str, sequence: int, limit: int) -> list[Told]:
+def told_after(database: Database, job_id: str, sequence: int, limit: int) -> list[Told]:
     """At most ``limit`` events of a job (its whole id) numbered above ``sequence``."""
-    with store.reading() as session:
+    with database.reading() as session:
         events = read_after(session, job_id, sequence, limit)
         if not events:
             return []
@@ -146,8 +144,8 @@ def _tally_at(session: Session, job_id: str, sequence: int) -> tuple[int, int | 
     return finished, best
 
 
-def event_counts(store: SqlStore, job_ids: Iterable[str]) -> Mapping[str, int]:
+def event_counts(database: Database, job_ids: Iterable[str]) -> Mapping[str, int]:
     """The number of the last event of each job: one small query for all that are followed."""
     wanted = select(JobRow.id, JobRow.event_count).where(JobRow.id.in_(list(job_ids)))
-    with store.reading() as session:
+    with database.reading() as session:
         return {row.id: row.event_count for row in session.execute(wanted)}

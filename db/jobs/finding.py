@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db.jobs.new_job import as_typed
+from db.jobs.ids import as_typed
 from db.models import BatchRow, JobRow
 from db.records import batch_record
 from tuner.errors import UserError

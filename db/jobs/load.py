@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import func, select
 
+from db.database import Database
 from db.jobs.claims import is_held, owner_of
 from db.models import JobRow, TrialRow
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Farm:
     loads: tuple[MeasurerLoad, ...]
 
 
-def farm(store: SqlStore, window_s: float) -> Farm:
+def farm(database: Database, window_s: float) -> Farm:
     """The farm as the database sees it, with trials of the last ``window_s`` seconds."""
     since = time.time() - window_s
     waiting = (
@@ -74,7 +72,7 @@ def farm(store: SqlStore, window_s: float) -> Farm:
         .group_by(JobRow.measurer, TrialRow.outcome)
     )
     running = select(JobRow).where(JobRow.state == JobState.RUNNING).limit(500)
-    with store.reading() as session:
+    with database.reading() as session:
         counts: dict[str, Any] = {row[0]: row[1] for row in session.execute(pending)}
         queue = {row[0]: row[1] for row in session.execute(waiting)}
         loads: dict[str, list[Any]] = {}

@@ -6,16 +6,18 @@ import threading
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import ColumnElement, Select, String, cast, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from db.access.audience import EVERYBODYS
+from db.database import Database
 from db.jobs import waiting
 from db.jobs.annotations import annotations_of, has_pin, has_tag
 from db.jobs.claims import Owner, is_held, owner_of
+from db.jobs.finding import find_job
 from db.jobs.trials import BASELINES, UNSEARCHED
 from db.models import (
     AnnotationRow,
@@ -35,9 +37,6 @@ from tuner.records.annotation import Annotation
 from tuner.records.candidate import CacheState, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Job, JobState
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -261,10 +260,10 @@ class ConductorAtWork:
 
 
 def jobs_page(
-    store: SqlStore, filters: JobFilters, before: tuple[float, str] | None, limit: int
+    database: Database, filters: JobFilters, before: tuple[float, str] | None, limit: int
 ) -> list[JobOverview]:
     """At most ``limit`` jobs, newest first, older than the one made at ``before`` (time, id)."""
-    with store.reading() as session:
+    with database.reading() as session:
         wanted = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit)
         if before is not None:
             wanted = wanted.where(tuple_(JobRow.created_at, JobRow.id) < before)
@@ -326,7 +325,7 @@ def _interrupted(session: Session) -> list[str]:
     return [row.id for row in running if not is_held(session, row)]
 
 
-def open_jobs_on(store: SqlStore, kernel: str) -> list[str]:
+def open_jobs_on(database: Database, kernel: str) -> list[str]:
     """All jobs on workloads of ``kernel`` that wait or run, private ones included."""
     wanted = (
         select(JobRow.id)
@@ -335,20 +334,19 @@ def open_jobs_on(store: SqlStore, kernel: str) -> list[str]:
         .where(WorkloadRow.kernel == kernel, JobRow.state.in_([JobState.QUEUED, JobState.RUNNING]))
         .order_by(JobRow.id)
     )
-    with store.reading() as session:
+    with database.reading() as session:
         return list(session.scalars(wanted.execution_options(**EVERYBODYS)))
 
 
-def job_overview(store: SqlStore, job_id: str) -> JobOverview:
+def job_overview(database: Database, job_id: str) -> JobOverview:
     """One job; ``UserError`` without it."""
-    found = store.job(job_id).id
-    with store.reading() as session:
-        return overviews_of(session, [session.get_one(JobRow, found)])[0]
+    with database.reading() as session:
+        return overviews_of(session, [find_job(session, job_id)])[0]
 
 
-def job_overviews(store: SqlStore, job_ids: Sequence[str]) -> list[JobOverview]:
+def job_overviews(database: Database, job_ids: Sequence[str]) -> list[JobOverview]:
     """The jobs with these whole ids, in the order given; unknown ones are left out."""
-    with store.reading() as session:
+    with database.reading() as session:
         found = session.scalars(select(JobRow).where(JobRow.id.in_(job_ids)))
         rows = {row.id: row for row in found}
         return overviews_of(session, [rows[job_id] for job_id in job_ids if job_id in rows])
@@ -377,9 +375,9 @@ def overviews_of(session: Session, rows: Sequence[JobRow]) -> list[JobOverview]:
     ]
 
 
-def conductors_at_work(store: SqlStore) -> list[ConductorAtWork]:
+def conductors_at_work(database: Database) -> list[ConductorAtWork]:
     """The processes that hold jobs now, here and elsewhere."""
-    with store.reading() as session:
+    with database.reading() as session:
         running = session.scalars(select(JobRow).where(JobRow.state == JobState.RUNNING)).all()
         jobs: dict[Owner, list[str]] = {}
         for summary in summaries_of(session, running):
@@ -389,7 +387,7 @@ def conductors_at_work(store: SqlStore) -> list[ConductorAtWork]:
 
 
 def open_job(
-    store: SqlStore,
+    database: Database,
     problem: Problem,
     cache: CacheState,
     kinds: Sequence[str] = (),
@@ -412,6 +410,6 @@ def open_job(
     if kinds:
         above = (JobRow.promote_to, JobRow.device_tags, JobRow.measurer)
         wanted = wanted.where(or_(*(column.in_(kinds) for column in above)))
-    with store.reading() as session:
+    with database.reading() as session:
         row = session.scalar(wanted)
         return None if row is None else job_record(row)

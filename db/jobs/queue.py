@@ -18,20 +18,18 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
+from db.access.tokens import most_at_once
 from db.jobs.claims import COLUMNS as CLAIM_COLUMNS
 from db.jobs.claims import is_held, take
 from db.models import JobRow, TrialRow
-from db.service_models import TokenRow
+from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, JobState
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 AGEING_S = 60.0
 """Waiting this long is worth one point of priority, of which there are -100 to 100."""
@@ -306,25 +304,6 @@ def _allowed(
     ]
     return waiting, limits
 
-
-def most_at_once(session: Session, users: Collection[str], now: float) -> Mapping[str, int]:
-    """How many jobs of each of ``users`` may run at once: the most that a valid token of theirs
-    allows. A user with a token without this quota, or without any valid token, has no limit."""
-    allowed: dict[str, list[int | None]] = {}
-    for name, quotas in session.connection().execute(_VALID_TOKENS, {"now": now}):
-        if name in users:
-            allowed.setdefault(name, []).append(quotas.get("running_jobs"))
-    return {
-        name: max(limit for limit in limits if limit is not None)
-        for name, limits in allowed.items()
-        if None not in limits
-    }
-
-
-_VALID_TOKENS = select(TokenRow.name, TokenRow.quotas).where(
-    TokenRow.revoked_at.is_(None),
-    TokenRow.expires_at.is_(None) | (TokenRow.expires_at > bindparam("now")),
-)
 
 _SETTLED_S = 10.0
 """Trials are committed within this time after they end, save for few."""

@@ -1,6 +1,6 @@
 """Writes results: artifacts, trials, measurements and schedules, within a transaction.
 
-All functions expect that the transaction holds the claim on the job (:func:`db.jobs.claims.hold`).
+The functions expect that the transaction holds the claim on the job (:func:`db.jobs.claims.hold`).
 Statements are written out rather than left to the session's unit of work: their order matters,
 and a trial costs a fixed handful of them (:mod:`db.statements`).
 """
@@ -16,13 +16,76 @@ from sqlalchemy import Connection, CursorResult, insert, null, select, update
 from sqlalchemy.orm import Session
 
 from db import catalogue
-from db.artifact_rows import add_measurement, insert_measurement
+from db.artifact_rows import add_artifact, add_measurement, complete_artifact, insert_measurement
+from db.artifacts import Artifacts
+from db.database import Database, Part
+from db.jobs import events as job_events
+from db.jobs.claims import hold
 from db.models import PromotionRow, TrialRow
-from db.records import measurement_record, toolchain_record
-from db.statements import LastId, Upsert, insert_or_skip, upsert
+from db.schedules.offering import offer_schedule
+from db.statements import LastId, Upsert, changed, insert_or_skip, upsert
 from tuner.errors import InternalError
+from tuner.records.candidate import Artifact
 from tuner.records.outcome import Outcome
-from tuner.records.trial import PendingTrial, Promotion, Trial
+from tuner.records.trial import PendingTrial, Promotion, RemainingGain, Schedule, Trial
+
+
+class Results(Part):
+    """Where jobs put their results; objects go to ``artifacts``."""
+
+    def __init__(self, database: Database, artifacts: Artifacts) -> None:
+        super().__init__(database)
+        self._artifacts = artifacts
+
+    def commit(
+        self,
+        job_id: str,
+        token: int,
+        *,
+        finished: Sequence[Trial] = (),
+        started: Sequence[PendingTrial] = (),
+        artifacts: Sequence[Artifact] = (),
+        schedule: Schedule | None = None,
+        promotions: Sequence[Promotion] = (),
+        spent_s: float | None = None,
+        remaining: RemainingGain | None = None,
+    ) -> None:
+        # In one order for all, or transactions with several in common could lock one another out.
+        artifacts = sorted(artifacts, key=lambda artifact: artifact.digest)
+        on_disk = self._artifacts.write_new(artifacts)
+        # One transaction with the files, if they are rows.
+        with self._database.transaction() as session:
+            events = job_events.of_commit(finished, promotions, remaining)
+            values = _progress_columns(spent_s, remaining)
+            connection = session.connection()
+            with hold(connection, job_id, token, events=len(events), **values):
+                added = {
+                    digest: add_artifact(connection, stored, job_id)
+                    for digest, stored in on_disk.items()
+                }
+                ended = [finish_trial(connection, job_id, trial) for trial in finished]
+                begun = start_trials(connection, job_id, started) if started else None
+                job_events.add(connection, job_id, events)
+            for artifact in artifacts:
+                new = added.pop(artifact.digest, None)
+                if new is None or changed(new) == 0:
+                    complete_artifact(session, self._artifacts.files, artifact)
+            for trial, result in zip(finished, ended, strict=True):
+                if changed(result) == 0:
+                    raise ended_before(job_id, trial.number)
+            if begun is not None and changed(begun) < len(started):
+                require_pending(session, job_id, started)
+            for promotion in promotions:
+                keep_promotion(session, job_id, promotion)
+            if schedule is not None:
+                offer_schedule(session, schedule)
+
+
+def _progress_columns(spent_s: float | None, remaining: RemainingGain | None) -> dict[str, float]:
+    columns = {} if spent_s is None else {"spent_s": spent_s}
+    if remaining is not None:
+        columns |= {"remaining_expected": remaining.expected, "remaining_bound": remaining.bound}
+    return columns
 
 
 def finish_trial(connection: Connection, job_id: str, trial: Trial) -> CursorResult[Any]:
@@ -146,25 +209,3 @@ def _promotable(session: Session, job_id: str, number: int) -> str:
     if digest is None:
         raise InternalError(f"trial {number} is not stored as ok: it cannot be promoted")
     return digest
-
-
-def promotions_of(session: Session, job_id: str) -> list[Promotion]:
-    """All of a job, pending ones too, by the numbers of their trials."""
-    wanted = (
-        select(PromotionRow)
-        .where(PromotionRow.job_id == job_id)
-        .order_by(PromotionRow.trial_number)
-    )
-    return [_record(row) for row in session.scalars(wanted)]
-
-
-def _record(row: PromotionRow) -> Promotion:
-    return Promotion(
-        trial=row.trial_number,
-        toolchain=toolchain_record(row.toolchain),
-        outcome=row.outcome,
-        measurement=None if row.measurement is None else measurement_record(row.measurement),
-        error=row.error,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-    )

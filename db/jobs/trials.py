@@ -1,29 +1,33 @@
 """The finished trials of a job: in pages, in order, one by one, and as the points of a chart.
 
-A job is named by its whole id here (``SqlStore.job`` finds it by what a person typed).
+The functions take the whole id of a job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Select, String, case, select, type_coerce
 from sqlalchemy.orm import Session
 
-from db.jobs.results import promotions_of
+from db.database import Database, Part
+from db.jobs.finding import find_job
 from db.models import JobRow, MeasurementRow, ProblemRow, PromotionRow, TrialRow, WorkloadRow
-from db.records import problem_record, trial_record
+from db.records import (
+    measurement_record,
+    pending_record,
+    problem_record,
+    toolchain_record,
+    trial_record,
+)
 from tuner.keeping.store import fastest_of, problem_distance
 from tuner.problem.objectives import front_of
 from tuner.records.candidate import FIDELITIES, CacheState, Problem
 from tuner.records.outcome import Outcome
-from tuner.records.trial import CountedTrial, Job, PastTrial, Promotion, Trial
+from tuner.records.trial import CountedTrial, Job, PastTrial, PendingTrial, Promotion, Trial
 from tuner.space.config import KnobValue
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 BASELINES = ("baseline", "baseline:object", "baseline:schedule")
 KNOWN_ORIGINS = ("default", "textbook", *BASELINES)
@@ -70,14 +74,69 @@ class TrialPoint(NamedTuple):
     outcome: str = Outcome.OK.value
 
 
-def find_trial(store: SqlStore, job_id: str, number: int) -> Trial | None:
+class Trials(Part):
+    """The trials of the jobs of a database, finished or not, by what people type for a job."""
+
+    def finished(self, job_id: str) -> list[Trial]:
+        with self._database.reading() as session:
+            wanted = _finished(find_job(session, job_id).id).order_by(TrialRow.number)
+            return [trial_record(row) for row in session.scalars(wanted)]
+
+    def counted(self, job_id: str) -> list[CountedTrial]:
+        wanted = (
+            select(
+                TrialRow.number,
+                MeasurementRow.artifact_digest,
+                MeasurementRow.cycles,
+                MeasurementRow.event_counts,
+            )
+            .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+            .where(SEARCHED, MeasurementRow.fidelity == "model")
+            .order_by(TrialRow.number)
+        )
+        with self._database.reading() as session:
+            of_job = wanted.where(TrialRow.job_id == find_job(session, job_id).id)
+            return [CountedTrial(*row) for row in session.execute(of_job)]
+
+    def pending(self, job_id: str) -> list[PendingTrial]:
+        wanted = select(TrialRow).where(TrialRow.outcome.is_(None)).order_by(TrialRow.number)
+        with self._database.reading() as session:
+            of_job = wanted.where(TrialRow.job_id == find_job(session, job_id).id)
+            return [pending_record(row) for row in session.scalars(of_job)]
+
+    def promotions(self, job_id: str) -> list[Promotion]:
+        with self._database.reading() as session:
+            return _promotions(session, find_job(session, job_id).id)
+
+    def near(
+        self,
+        problem: Problem,
+        *,
+        before: float,
+        problems: int,
+        each: int,
+        cache: CacheState = "warm",
+        audience: str = "",
+    ) -> list[PastTrial]:
+        found: list[list[PastTrial]] = []
+        with self._database.reading() as session:
+            for row_id, other in _tuned(session, problem):
+                measured = _trials(session, row_id, other, before, each, cache, audience)
+                if fastest := fastest_of(measured, each):
+                    found.append(fastest)
+                if len(found) == problems:
+                    break
+        return [past for fastest in found for past in fastest]
+
+
+def find_trial(database: Database, job_id: str, number: int) -> Trial | None:
     """One of them."""
-    with store.reading() as session:
+    with database.reading() as session:
         row = session.get(TrialRow, (job_id, number))
         return None if row is None or row.outcome is None else trial_record(row)
 
 
-def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
+def key_trials(database: Database, job_id: str) -> KeyTrials:
     """The default, textbook, best and baseline trials of a job, where they exist."""
     finished = _finished(job_id)
     known = finished.where(TrialRow.origin.in_(KNOWN_ORIGINS)).order_by(TrialRow.number.desc())
@@ -87,7 +146,7 @@ def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
         .order_by(MeasurementRow.cycles, TrialRow.number)
         .limit(1)
     )
-    with store.reading() as session:
+    with database.reading() as session:
         found = {row.origin: trial_record(row) for row in session.scalars(known)}
         best = [trial_record(row) for row in session.scalars(fastest)]
         return KeyTrials(
@@ -98,7 +157,7 @@ def key_trials(store: SqlStore, job_id: str) -> KeyTrials:
         )
 
 
-def front_trials(store: SqlStore, job: Job) -> list[Trial]:
+def front_trials(database: Database, job: Job) -> list[Trial]:
     """The trials on the job's Pareto front, the fastest first."""
     goals = [getattr(MeasurementRow, goal) for goal in job.spec.objectives]
     measured = (
@@ -109,7 +168,7 @@ def front_trials(store: SqlStore, job: Job) -> list[Trial]:
     )
     if len(goals) == 1:
         measured = measured.order_by(None).order_by(*goals, TrialRow.number).limit(1)
-    with store.reading() as session:
+    with database.reading() as session:
         found = [tuple(row) for row in session.execute(measured)]
         numbers = [row[0] for row in front_of(found, lambda row: row[1:])]
         wanted = _finished(job.id).where(TrialRow.number.in_(numbers))
@@ -117,7 +176,7 @@ def front_trials(store: SqlStore, job: Job) -> list[Trial]:
         return [trials[number] for number in numbers]
 
 
-def promoted_trials(store: SqlStore, job_id: str) -> PromotedTrials:
+def promoted_trials(database: Database, job_id: str) -> PromotedTrials:
     """Those of a job."""
     wanted = (
         select(TrialRow)
@@ -129,47 +188,31 @@ def promoted_trials(store: SqlStore, job_id: str) -> PromotedTrials:
         .where(TrialRow.job_id == job_id)
         .order_by(TrialRow.number)
     )
-    with store.reading() as session:
+    with database.reading() as session:
         trials = [trial_record(row) for row in session.scalars(wanted)]
-        return PromotedTrials(trials, promotions_of(session, job_id))
-
-
-def counted_trials(session: Session, job_id: str) -> list[CountedTrial]:
-    """:meth:`tuner.keeping.store.TrialStore.counted_trials`."""
-    wanted = (
-        select(
-            TrialRow.number,
-            MeasurementRow.artifact_digest,
-            MeasurementRow.cycles,
-            MeasurementRow.event_counts,
-        )
-        .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
-        .where(TrialRow.job_id == job_id, SEARCHED, MeasurementRow.fidelity == "model")
-        .order_by(TrialRow.number)
-    )
-    return [CountedTrial(*row) for row in session.execute(wanted)]
+        return PromotedTrials(trials, _promotions(session, job_id))
 
 
 def trials_page(
-    store: SqlStore, job_id: str, outcome: Outcome | None, after: int, limit: int
+    database: Database, job_id: str, outcome: Outcome | None, after: int, limit: int
 ) -> list[Trial]:
     """At most ``limit`` trials with numbers above ``after``, by number: pages stay whole while the
     job runs."""
     wanted = _finished(job_id, outcome).where(TrialRow.number > after).order_by(TrialRow.number)
-    with store.reading() as session:
+    with database.reading() as session:
         return [trial_record(row) for row in session.scalars(wanted.limit(limit))]
 
 
-def each_trial(store: SqlStore, job_id: str, outcome: Outcome | None) -> Iterator[Trial]:
+def each_trial(database: Database, job_id: str, outcome: Outcome | None) -> Iterator[Trial]:
     """All of them by number, a few at a time in memory."""
     after = -1
-    while batch := trials_page(store, job_id, outcome, after, _BATCH):
+    while batch := trials_page(database, job_id, outcome, after, _BATCH):
         yield from batch
         after = batch[-1].number
 
 
 def ranked_trials(
-    store: SqlStore,
+    database: Database,
     job_id: str,
     *,
     outcome: Outcome | None = None,
@@ -185,12 +228,12 @@ def ranked_trials(
         wanted = wanted.order_by(cycles.is_(None), cycles, TrialRow.number)
     else:
         wanted = wanted.order_by(TrialRow.number.desc())
-    with store.reading() as session:
+    with database.reading() as session:
         found = session.scalars(wanted.offset(offset).limit(limit))
         return [trial_record(row) for row in found]
 
 
-def trial_points(store: SqlStore, job_id: str) -> list[TrialPoint]:
+def trial_points(database: Database, job_id: str) -> list[TrialPoint]:
     """Every one of them, in the order in which they finished."""
     wanted = (
         select(
@@ -204,7 +247,7 @@ def trial_points(store: SqlStore, job_id: str) -> list[TrialPoint]:
         .where(TrialRow.job_id == job_id, TrialRow.outcome.is_not(None))
         .order_by(TrialRow.finished_at, TrialRow.number)
     )
-    with store.reading() as session:
+    with database.reading() as session:
         return [TrialPoint._make(row) for row in session.execute(wanted)]
 
 
@@ -237,7 +280,7 @@ class AnalysedTrial:
     config_digest: str = ""
 
 
-def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTrial]:
+def analysed_trials(database: Database, job_id: str, limit: int) -> list[AnalysedTrial]:
     """The last ``limit`` trials of a job by number, running ones included."""
     wanted = (
         select(
@@ -259,7 +302,7 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
         .order_by(TrialRow.number.desc())
         .limit(limit)
     )
-    with store.reading() as session:
+    with database.reading() as session:
         return [
             AnalysedTrial(
                 **{name: value for name, value in row._mapping.items() if name != "samples"},
@@ -271,26 +314,6 @@ def analysed_trials(store: SqlStore, job_id: str, limit: int) -> list[AnalysedTr
 
 _MOST_TRIALS = 8
 """Trials read of a problem, as a multiple of those wanted: repeats of a config count once."""
-
-
-def near(
-    session: Session,
-    problem: Problem,
-    before: float,
-    problems: int,
-    each: int,
-    cache: CacheState,
-    audience: str,
-) -> list[PastTrial]:
-    """:meth:`tuner.keeping.store.TrialStore.near_trials`."""
-    found: list[list[PastTrial]] = []
-    for row_id, other in _tuned(session, problem):
-        fastest = fastest_of(_trials(session, row_id, other, before, each, cache, audience), each)
-        if fastest:
-            found.append(fastest)
-        if len(found) == problems:
-            break
-    return [past for fastest in found for past in fastest]
 
 
 def _tuned(session: Session, problem: Problem) -> list[tuple[int, Problem]]:
@@ -329,3 +352,25 @@ def _trials(
         .limit(_MOST_TRIALS * each)
     )
     return [PastTrial(row.job_id, problem, trial_record(row)) for row in session.scalars(wanted)]
+
+
+def _promotions(session: Session, job_id: str) -> list[Promotion]:
+    """All of a job, pending ones too, by the numbers of their trials."""
+    wanted = (
+        select(PromotionRow)
+        .where(PromotionRow.job_id == job_id)
+        .order_by(PromotionRow.trial_number)
+    )
+    return [_promotion(row) for row in session.scalars(wanted)]
+
+
+def _promotion(row: PromotionRow) -> Promotion:
+    return Promotion(
+        trial=row.trial_number,
+        toolchain=toolchain_record(row.toolchain),
+        outcome=row.outcome,
+        measurement=None if row.measurement is None else measurement_record(row.measurement),
+        error=row.error,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )

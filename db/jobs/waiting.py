@@ -7,34 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from db.access.audience import EVERYBODYS, as_seen
+from db.access.tokens import most_at_once
 from db.clock import database_now
+from db.database import Database
 from db.devices.models import DeviceRow
 from db.jobs.claims import is_held
 from db.jobs.conductors import Conductor, present
-from db.jobs.queue import most_at_once
 from db.models import JobRow
 from tuner.machine.fitness import split_tags
 from tuner.measure import FARM, measurer_names
 from tuner.measure.farm.roster import DeviceState
 from tuner.records.trial import JobState
 
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
-
 _MOST_NAMED = 2
 _IN_SERVICE = (DeviceState.READY, DeviceState.LEASED, DeviceState.SUSPECT)
 _START = "start one with `hvxtune serve` or `hvxtune cluster conductor`"
 
 
-def reason(store: SqlStore, job_id: str) -> str:
+def reason(database: Database, job_id: str) -> str:
     """Why the job with this whole id waits; empty if it does not."""
-    with store.reading() as session:
+    with database.reading() as session:
         row = session.get_one(JobRow, job_id)
         return reasons(session, [row])[row.id]
 

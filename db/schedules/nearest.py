@@ -10,17 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
+from db.database import Database
 from db.models import WorkloadRow
 from tuner.problem.workload import Workload
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 _BATCH = 64
 _PAGE = 50_000
@@ -59,8 +56,8 @@ def _logs(shapes: Sequence[Sequence[int]]) -> NDArray[np.float64]:
 class NearestWorkloads:
     """Finds neighbours among the workloads of a database. Safe from several threads."""
 
-    def __init__(self, store: SqlStore) -> None:
-        self._store = store
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._lock = threading.Lock()
         self._shapes: dict[tuple[str, int, str], _Shapes] = {}
 
@@ -112,7 +109,7 @@ class NearestWorkloads:
             .limit(_PAGE)
         )
         while True:
-            with self._store.reading() as session:
+            with self._database.reading() as session:
                 rows = session.execute(wanted.where(WorkloadRow.id > shapes.last_id)).all()
             if not rows:
                 return shapes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, Select, and_, delete, select, update
 from sqlalchemy.orm import Session
 
 from db.catalogue import rows_changed
+from db.database import Database
 from db.failure import DamagedRowError
 from db.models import (
     ArtifactRow,
@@ -28,20 +28,17 @@ from db.records import (
     trial_record,
 )
 from db.schedules.offering import offer_schedule
+from db.schedules.serving import ServingRow
 from tuner.records.trial import Schedule
-
-if TYPE_CHECKING:
-    from db.schedules.serving import ServingRow
-    from db.sql_store import SqlStore
 
 _MOST_DAMAGED = 20
 """At most this many trials are looked at for one whose row is whole."""
 
 
-def quarantine_row(store: SqlStore, row: ServingRow, reason: str) -> bool:
+def quarantine_row(database: Database, row: ServingRow, reason: str) -> bool:
     """Quarantines the schedule that was read as ``row``, unless it has been replaced since. The
     next best trial takes its place, if there is one."""
-    with store.writing() as session:
+    with database.writing() as session:
         same = (
             select(ScheduleRow)
             .where(ScheduleRow.id == row.id, ScheduleRow.updated_at == row.updated_at)
@@ -53,10 +50,10 @@ def quarantine_row(store: SqlStore, row: ServingRow, reason: str) -> bool:
         return found is not None and _withdraw(session, found, reason)
 
 
-def quarantine(store: SqlStore, public_id: str, reason: str) -> bool:
+def quarantine(database: Database, public_id: str, reason: str) -> bool:
     """Quarantines the schedule called ``public_id``; whether there is such a schedule. The next
     best trial, if any, takes its place."""
-    with store.writing() as session:
+    with database.writing() as session:
         found = session.scalars(_named(public_id)).all()
         for row in found:
             if row.quarantined_at is None:
@@ -66,10 +63,10 @@ def quarantine(store: SqlStore, public_id: str, reason: str) -> bool:
         return bool(found)
 
 
-def release(store: SqlStore, public_id: str) -> bool:
+def release(database: Database, public_id: str) -> bool:
     """Lets a schedule be handed out again, if it is faster than the one that took its place;
     whether there is such a schedule."""
-    with store.writing() as session:
+    with database.writing() as session:
         found = session.scalars(_named(public_id)).all()
         for row in found:
             if row.quarantined_at is not None:

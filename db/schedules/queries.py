@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, String, cast, func, or_, select
 from sqlalchemy.orm import Session
 
+from db.database import Database
 from db.models import (
     ArtifactRow,
     JobRow,
@@ -30,9 +31,6 @@ from tuner.keeping.best import Standing, in_order
 from tuner.problem.contract import Contract
 from tuner.records.candidate import CacheState, Fidelity, Problem
 from tuner.space import Space
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 _ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}p?")
 
@@ -61,11 +59,11 @@ class StoredSchedule:
         )
 
 
-def find(store: SqlStore, public_id: str) -> StoredSchedule | None:
+def find(database: Database, public_id: str) -> StoredSchedule | None:
     """The schedule that clients know as ``public_id``: a stored one, or any ``ok`` trial's."""
     if _ID.fullmatch(public_id) is None:
         return None  # PostgreSQL cannot search for every text: none holds NUL
-    with store.reading() as session:
+    with database.reading() as session:
         wanted = _schedules().where(ScheduleRow.public_id == public_id).limit(1)
         found = session.execute(wanted).first()
         if found is not None:
@@ -78,7 +76,7 @@ def find(store: SqlStore, public_id: str) -> StoredSchedule | None:
 
 
 def page(
-    store: SqlStore,
+    database: Database,
     *,
     kernel: str | None = None,
     target: str | None = None,
@@ -107,8 +105,8 @@ def page(
     if below is not None:
         wanted = wanted.where(ScheduleRow.id < below)
     for word in (text or "").replace("\0", "").split()[:MOST_WORDS]:
-        wanted = wanted.where(_has_word(word, stored_kernels(store)))
-    with store.reading() as session:
+        wanted = wanted.where(_has_word(word, stored_kernels(database)))
+    with database.reading() as session:
         return [_stored(*row) for row in session.execute(wanted)]
 
 
@@ -309,7 +307,7 @@ class Toolchain:
 
 
 def bests(
-    store: SqlStore, *, target: str = "", toolchain: str = "", contract: Contract | None = None
+    database: Database, *, target: str = "", toolchain: str = "", contract: Contract | None = None
 ) -> list[StoredBest]:
     """The schedules on a target, of a toolchain (by digest) or under a contract that are not
     quarantined. Those of one problem and cache state come best first."""
@@ -346,7 +344,7 @@ def bests(
         wanted = wanted.where(ToolchainRow.digest == toolchain)
     if contract is not None:
         wanted = wanted.where(ProblemRow.contract == contract)
-    with store.reading() as session:
+    with database.reading() as session:
         rows = session.execute(wanted).all()
     fingerprints = {row.digest: row.fingerprint for row in rows}
     alike: dict[tuple[int, str, str], list[Any]] = {}
@@ -379,10 +377,10 @@ def _net(samples: Sequence[int], overhead_cycles: int | None) -> tuple[int, ...]
     return tuple(max(sample - (overhead_cycles or 0), 1) for sample in samples)
 
 
-def toolchains(store: SqlStore) -> list[Toolchain]:
+def toolchains(database: Database) -> list[Toolchain]:
     """Every toolchain that a job was created with, the current one first."""
     wanted = select(ToolchainRow).order_by(ToolchainRow.last_used_at.desc()).limit(100)
-    with store.reading() as session:
+    with database.reading() as session:
         return [
             Toolchain(row.digest, row.fingerprint, row.last_used_at)
             for row in session.scalars(wanted)

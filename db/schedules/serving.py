@@ -17,20 +17,18 @@ import sqlite3
 import threading
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
+from db.database import Database
 from db.engine import connect_to_read
 from db.failure import translated
 from db.models import ProblemRow, ScheduleRow, TargetRow, WorkloadRow
 from tuner.keeping.best import Lookup, Standing, in_order
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Fidelity
-
-if TYPE_CHECKING:
-    from db.sql_store import SqlStore
 
 _log = logging.getLogger("hvxtune.db")
 
@@ -215,8 +213,8 @@ class FirstRows:
     It has a connection of its own, for one thread: handing the look-up to another takes longer.
     """
 
-    def __init__(self, store: SqlStore) -> None:
-        self._store = store
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._connection: sqlite3.Connection | None = None
         self._cursor: sqlite3.Cursor | None = None
         self._fingerprints: dict[str, str] = {}
@@ -224,13 +222,13 @@ class FirstRows:
     @cached_property
     def in_process(self) -> bool:
         """Whether the database is a file here, and :meth:`first_now` can be used."""
-        return self._store.place.path is not None
+        return self._database.place.path is not None
 
     def warm(self) -> None:
         """Prepares :meth:`first_now`, from its thread, for an existing database."""
-        if self._store.place.path is not None:
+        if self._database.place.path is not None:
             self.first_now(_NOTHING)  # maps the file
-            warm_pages(self._store.place.path)
+            warm_pages(self._database.place.path)
 
     def first_now(self, values: Values) -> tuple[Any, ...] | None:
         """The columns of the first ``ServingRow`` for the :func:`values_of` a lookup; on SQLite,
@@ -259,7 +257,7 @@ class FirstRows:
             same = (schedule, problem, toolchain, fidelity, cycles, cache)
             rows = cursor.execute(_THE_ROW, known + same).fetchall()
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-            raise translated(error, self._store.place) from error
+            raise translated(error, self._database.place) from error
         return rows[0] if rows else None
 
     def version(self) -> int:
@@ -268,7 +266,7 @@ class FirstRows:
         try:
             return cast(int, self._own().execute("PRAGMA data_version").fetchall()[0][0])
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-            raise translated(error, self._store.place) from error
+            raise translated(error, self._database.place) from error
 
     def _toolchain(self, digest: str) -> str:
         """The fingerprint with ``digest``, which never changes."""
@@ -287,8 +285,8 @@ class FirstRows:
         """One cursor for all look-ups, each of which reads its rows to the end: that ends its
         transaction."""
         if self._cursor is None:
-            assert self._store.place.path is not None  # noqa: S101 - as documented
-            self._connection = connect_to_read(self._store.place.path)
+            assert self._database.place.path is not None  # noqa: S101 - as documented
+            self._connection = connect_to_read(self._database.place.path)
             self._cursor = self._connection.cursor()
         return self._cursor
 

@@ -16,17 +16,15 @@ import json
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from db.files.artifacts import LOST_FILE, ArtifactFiles
+from db.schedules.serving import ServingRow
 from tuner.codegen.judged import mark_of, outside, outside_space
 from tuner.identity import digest_of
 from tuner.kernels import Kernel
 from tuner.records.candidate import Problem
 from tuner.space import Space
-
-if TYPE_CHECKING:
-    from db.schedules.serving import ServingRow
 
 _KEPT_VERDICTS: Final = 65_536
 _KEPT_CONFIGS: Final = 16_384

@@ -197,14 +197,14 @@ def artifacts(
     from dataclasses import asdict
 
     from db import open_store
-    from db.files import inventory, mark
+    from db.files import inventory
 
     with open_store() as store:
         if adopt:
-            mark.adopt(store)
+            store.artifacts.mark.adopt()
         store.require_artifacts()
-        found = inventory.take_inventory(store, verify=verify)
-        swept = inventory.sweep(store, found) if sweep else 0
+        found = inventory.take_inventory(store.artifacts, verify=verify)
+        swept = inventory.sweep(store.artifacts, found) if sweep else 0
     if as_json:
         print_json({**asdict(found), "verified": verify, "swept": swept})
     else:

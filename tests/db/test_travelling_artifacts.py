@@ -13,7 +13,6 @@ from sqlalchemy import select
 from db import open_store, pipelines
 from db.backup import restore_backup, write_backup
 from db.files.inventory import sweep, take_inventory
-from db.files.mark import adopt
 from db.jobs.queue import JobQueue
 from db.models import ArtifactRow
 from db.sql_store import SqlStore
@@ -74,7 +73,7 @@ def test_a_backup_takes_all_to_another_kind(
         done = restore_backup(other, tmp_path / "backup.tar")
         assert (done.rows, done.files) == (made.rows, made.files)
         assert digest_of_all(other) == before
-        found = take_inventory(other, verify=True)
+        found = take_inventory(other.artifacts, verify=True)
         assert (found.referred, found.missing, found.damaged) == (2, (), ())
         other.mark_artifacts()
 
@@ -105,25 +104,25 @@ def test_the_inventory_tells_what_is_lost_and_what_is_spare(
     with closing(opened(tmp_path, "one", place(kind, "one"))) as store:
         fill(store)
         storage = store.files.storage
-        whole = take_inventory(store, verify=True)
+        whole = take_inventory(store.artifacts, verify=True)
         assert (whole.referred, whole.missing, whole.damaged, whole.unreferred) == (2, (), (), ())
         assert whole.files == 4, "two artifacts, an upload and the mark"
         [first, second] = sorted(one.key for one in storage.files() if one.key.endswith(".zip"))
         storage.delete(first)
         storage._put(second, bytes(storage.size(second) or 0))
         storage.write("ff/spare", b"nobody needs it")
-        assert take_inventory(store).missing == (first,)
-        found = take_inventory(store, verify=True)
+        assert take_inventory(store.artifacts).missing == (first,)
+        found = take_inventory(store.artifacts, verify=True)
         assert (found.missing, found.damaged, found.unreferred) == ((first,), (second,), ())
         monkeypatch.setattr("db.files.inventory.SPARED_S", -3600.0)
-        found = take_inventory(store)
+        found = take_inventory(store.artifacts)
         assert (found.unreferred, found.unreferred_bytes) == (("ff/spare",), 15)
-        assert sweep(store, found) == 1
+        assert sweep(store.artifacts, found) == 1
         assert storage.size("ff/spare") is None
         assert storage.size(second) is not None
         storage.write("marks/" + "0" * 32, b"of another database")
         with pytest.raises(StoreError, match="marks of 1 other databases"):
-            sweep(store, take_inventory(store))
+            sweep(store.artifacts, take_inventory(store.artifacts))
 
 
 def test_who_looks_elsewhere_takes_no_job_and_can_say_that_it_is_right(
@@ -147,7 +146,7 @@ def test_who_looks_elsewhere_takes_no_job_and_can_say_that_it_is_right(
         assert "HVXTUNE_ARTIFACTS" in refused.value.next_step
         assert "\n" not in str(refused.value)
         assert second.job(other.id).state == "queued"
-        adopt(second)
+        second.artifacts.mark.adopt()
         second.claim(other.id)
         first.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
         queue = JobQueue(first)
@@ -190,7 +189,7 @@ def test_uploads_travel_too(
         pipelines.bring(store, kept.kernel)
         assert uploads.read(kept.digest) == data
         monkeypatch.setattr("db.files.inventory.SPARED_S", -3600.0)
-        assert take_inventory(store).unreferred == ()
+        assert take_inventory(store.artifacts).unreferred == ()
         [key] = [one.key for one in store.files.storage.files() if one.key[:7] == "uploads"]
         store.files.storage._put(key, b"other bytes")
         uploads.path_of(kept.digest).unlink()

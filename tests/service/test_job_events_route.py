@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from db.jobs import events as db_feed
+from db.jobs.claims import Claims
 from db.sql_store import SqlStore
 from service.routers import job_events
 from service.routers import job_events as job_feed
@@ -211,7 +212,7 @@ def test_a_follower_far_behind_catches_up_from_the_database(
         followers = [asyncio.create_task(last_number(feed, job_id, n)) for n in (0, 1, 9, 17)]
         await asyncio.sleep(0.1)
         store.request(job_id, JobRequest.CANCEL)
-        token = store._claims[job_id]
+        token = store._part(Claims)._tokens[job_id]
         for number in range(15, 20):
             commit(store, job_id, token, number, OK)
         store.release(job_id, token, JobState.CANCELLED)

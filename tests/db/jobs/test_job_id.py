@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from db import open_store
 from db.jobs import new_job as new_job_module
-from db.jobs.new_job import ALPHABET, as_typed, new_job_id
+from db.jobs.ids import ALPHABET, as_typed, new_job_id
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 
 TIMES = st.floats(1735689600, 2800000000)
