@@ -39,7 +39,7 @@ from sqlalchemy import func, insert, select, text
 from benchmarks.harness import Report
 from benchmarks.service import served
 from db import open_store
-from db.jobs.queue import WINDOW_S, JobQueue
+from db.jobs.queue import WINDOW_S
 from db.models import MeasurementRow, TrialRow
 from db.sql_store import SqlStore
 from service.settled_memory import settle_memory
@@ -126,7 +126,7 @@ def conduct(url: str, number: int, seconds: float, tell: Connection) -> None:
     numbers = count(1_000_000 * (number + 1))
     random = Random(number)
     with closing(open_store(url)) as store:
-        queue = JobQueue(store)
+        queue = store.queue()
         first = queue.take_next()  # adds up the trials of ten minutes, once
         settle_memory()  # as conductors do
         tell.send("here")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from dashboards.job_view import JobView
-from db.access.audience import Viewer
+from db.audience import Viewer
 from db.pipelines import named
 from db.sql_store import SqlStore
 from service.suggested_files import identifier

@@ -12,11 +12,11 @@ from typing import Self
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from db.access.audience import session_info
+from db.audience import session_info
 from db.engine import WRITING, find_url, make_engine, place_of, reading_options
 from db.failure import store_errors
-from db.files.private import create_database_file, tightened
 from db.place import Place
+from db.private import create_database_file, tightened
 from db.records import reading
 from db.schema import SCHEMA_VERSION, ensure_schema, require_schema
 from tuner.errors import StoreError

@@ -122,7 +122,7 @@ class JobRow(Base):
     taken up; ``event_count`` numbers the job's events. ``goals`` are the objectives, with commas
     between; ``options`` holds the options that have no column (:mod:`db.records`).
     ``tenant`` is whose job it is (no process), ``audience`` who sees it
-    (:mod:`db.access.audience`); ``kernel_label`` is what people call the
+    (:mod:`db.audience`); ``kernel_label`` is what people call the
     kernel, where that is not its name.
     """
 

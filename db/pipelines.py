@@ -16,7 +16,7 @@ from typing import Any, NewType
 from sqlalchemy import case, select, tuple_
 from sqlalchemy.orm import Session
 
-from db.access.audience import EVERYBODYS, Viewer, audience_of
+from db.audience import EVERYBODYS, Viewer, audience_of
 from db.failure import file_error
 from db.files import durable as durable_files
 from db.files.inventory import UPLOADS

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, true
 
-from db.artifacts import Artifacts
 from db.database import Database, Part, connected
 from db.devices.roster import SqlRoster
 from db.files.artifacts import ArtifactFiles
+from db.files.folder import prove_folder_writable
+from db.files.kept import Artifacts
 from db.files.storages import open_storage
 from db.jobs.claims import Claims
 from db.jobs.jobs import Jobs
+from db.jobs.queue import JobQueue
 from db.jobs.results import Results
 from db.jobs.trials import Trials
 from db.place import Place
 from db.schedules.schedules import Schedules
 from db.schedules.validation import Validator
+from db.schema import require_still_ours
+from db.service_models import HeartbeatRow
+from db.statements import upsert
 from tuner.keeping.store import TrialStore
 from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch
@@ -139,6 +146,23 @@ class SqlStore(Database, TrialStore):
     def validator(self) -> Validator:
         """Judges schedules before they are handed out."""
         return self._part(Schedules).validator
+
+    def queue(self) -> JobQueue:
+        """The jobs that wait for a conductor."""
+        return JobQueue(self, self._part(Claims))
+
+    def prove_writable(self) -> None:
+        """Writes a row, a file beside the database and one among the artifacts, and reads the mark
+        of these; ``StoreError`` says what fails, and why: that a newer hvxtune has upgraded the
+        database, too. Blocks while another writer holds the database."""
+        if self.place.path is not None:
+            prove_folder_writable(self.place.path.parent)
+        self.prove_artifacts()
+        with self.writing() as session:
+            connection = session.connection()
+            require_still_ours(connection)
+            beat = upsert(connection.dialect.name, HeartbeatRow, ["machine"], where=true())
+            connection.execute(beat, {"machine": socket.gethostname()[:100], "at": time.time()})
 
     def request_of_all(self, batch_id: str, request: JobRequest) -> Batch:
         with self.transaction():

@@ -19,7 +19,6 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from db.files.disk import prove_writable
 from db.sql_store import SqlStore
 from db.tallies import BUCKETS_S, Tallies, Times, count_all
 from tuner.errors import StoreError
@@ -258,7 +257,7 @@ class Readiness:
     async def require(self) -> None:
         """``StoreError`` says what cannot be written."""
         if self._proof is None or (self._proof.done() and time.monotonic() >= self._until):
-            self._proof = self._thread.submit(prove_writable, self._store)
+            self._proof = self._thread.submit(self._store.prove_writable)
             self._proof.add_done_callback(self._proved)
         try:
             proof = asyncio.shield(asyncio.wrap_future(self._proof))

@@ -1,8 +1,10 @@
-"""The house holds: every arrow between rooms points down, nothing of one machine gets in.
+"""The house holds: every arrow between rooms points down, modules import one another in no circle,
+nothing of one machine gets in.
 
 An arrow is whatever makes one module load another as the program runs: imports anywhere in a file,
 late ones too, ``import_module``, and strings that name a module of ours, as registries, ``python
--m`` and preloaded lists do. What is imported for types alone makes no arrow.
+-m`` and preloaded lists do. What is imported for types alone makes no arrow, but may not close a
+circle of modules either.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import pytest
 
@@ -77,8 +79,17 @@ def unit_of(module: str) -> str:
     return ".".join(module.split(".")[:2])
 
 
-def loaded_in(source: str) -> Iterator[tuple[str, int]]:
-    """The names that ``source`` loads modules by as it runs, each with its line."""
+class Load(NamedTuple):
+    """A name that a module is loaded by, in a line. ``how`` says whether an import does that, one
+    for types alone, or a string."""
+
+    name: str
+    line: int
+    how: Literal["import", "types", "string"]
+
+
+def loads_in(source: str) -> Iterator[Load]:
+    """All in ``source``."""
     tree = ast.parse(source)
     for_types = {
         id(inner)
@@ -88,19 +99,19 @@ def loaded_in(source: str) -> Iterator[tuple[str, int]]:
         for inner in ast.walk(statement)
     }
     for node in ast.walk(tree):
-        if id(node) in for_types:
-            continue
+        how: Literal["import", "types"] = "types" if id(node) in for_types else "import"
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            yield from (Load(alias.name, node.lineno, how) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (Load(name, node.lineno, how) for name in names)
         elif (
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
             and NAMES_A_MODULE.fullmatch(node.value)
         ):
             # The beginning of an f-string, too: import_module(f"tuner.room.{name}").
-            yield node.value.partition(":")[0].rstrip("."), node.lineno
+            yield Load(node.value.partition(":")[0].rstrip("."), node.lineno, "string")
 
 
 def known_module(name: str) -> str:
@@ -110,18 +121,19 @@ def known_module(name: str) -> str:
     return name
 
 
-@cache
-def arrows() -> Arrows:
-    """All arrows between units."""
-    found: Arrows = defaultdict(lambda: defaultdict(list))
+def arrows() -> tuple[Arrows, Arrows]:
+    """All arrows between units as the program runs, and all imports between modules."""
+    units: Arrows = defaultdict(lambda: defaultdict(list))
+    modules: Arrows = defaultdict(lambda: defaultdict(list))
     for module, path in MODULES.items():
-        for name, line in loaded_in(path.read_text()):
-            target = unit_of(known_module(name))
-            if target and target != unit_of(module):
-                place = f"{path.relative_to(ROOT)}:{line}"
-                if place not in found[unit_of(module)][target]:
-                    found[unit_of(module)][target].append(place)
-    return found
+        for name, line, how in loads_in(path.read_text()):
+            loaded = known_module(name)
+            place = f"{path.relative_to(ROOT)}:{line}"
+            if loaded not in ("", module) and how != "string":
+                modules[module][loaded].append(place)
+            if how != "types" and unit_of(loaded) not in ("", unit_of(module)):
+                units[unit_of(module)][unit_of(loaded)].append(place)
+    return units, modules
 
 
 def above(start: str, found: Mapping[str, Mapping[str, object]]) -> set[str]:
@@ -173,12 +185,13 @@ def test_there_is_code_to_check() -> None:
     ],
 )
 def test_each_way_to_load_a_module_is_seen(source: str) -> None:
-    assert "tuner.search" in {unit_of(known_module(name)) for name, _ in loaded_in(source)}
+    found = {unit_of(known_module(one.name)) for one in loads_in(source) if one.how != "types"}
+    assert "tuner.search" in found
 
 
-def test_what_is_for_types_alone_is_no_arrow() -> None:
+def test_what_is_for_types_alone_is_told_apart() -> None:
     source = "if TYPE_CHECKING:\n    from tuner.search import search\n"
-    assert list(loaded_in(source)) == []
+    assert [one.how for one in loads_in(source)] == ["types"]
 
 
 def test_a_circle_is_found() -> None:
@@ -188,10 +201,12 @@ def test_a_circle_is_found() -> None:
 
 def test_arrows_point_down_and_run_in_no_circle() -> None:
     """Between rooms, between units of the tuner that :data:`DIRECTION` names, and between all
-    others. In one test: to parse all of the house takes seconds."""
+    others; and between modules, imports for types included. In one test: to parse all of the house
+    takes seconds."""
+    units, modules = arrows()
     every = {
         (unit, target): places
-        for unit, targets in arrows().items()
+        for unit, targets in units.items()
         for target, places in targets.items()
     }
 
@@ -206,7 +221,7 @@ def test_arrows_point_down_and_run_in_no_circle() -> None:
         or climbs(pair, DIRECTION)
     }
     assert not up, shown(up)
-    wrong = in_circles(arrows())
+    wrong = in_circles(units) | in_circles(modules)
     assert not wrong, shown(wrong)
 
 

@@ -18,7 +18,7 @@ from dashboards.offered import offered_devices
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
 from db import pipelines
-from db.access.audience import Viewer
+from db.audience import Viewer
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Caller, Scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from db.access.audience import EVERYBODYS
+from db.audience import EVERYBODYS
 from db.database import Database
 from db.models import JobRow, TrialRow
 from db.service_models import AuditRow, PipelineRow, TokenRow

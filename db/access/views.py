@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import delete, func, select, update
 
-from db.access.audience import user_of
+from db.audience import user_of
 from db.catalogue import insert_unless_there, rows_changed
 from db.database import Database
 from db.service_models import VIEW_NAME_LENGTH, SavedViewRow

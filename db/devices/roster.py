@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
-from db.access.audience import as_seen
+from db.audience import as_seen
 from db.catalogue import insert_unless_there
 from db.database import Database
 from db.devices.models import DeviceEventRow, DeviceRow

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from db.artifacts import Artifacts
 from db.files.artifacts import ArtifactFiles
+from db.files.kept import Artifacts
 from db.files.mark import MARKS
 from tuner.errors import StoreError
 from tuner.keeping.artifact_storage import LostFileError

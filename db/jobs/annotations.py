@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from sqlalchemy import ColumnElement, and_, delete, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from db.access.audience import user_of
+from db.audience import user_of
 from db.catalogue import insert_unless_there, rows_changed
 from db.database import Database
 from db.models import AnnotationRow, JobRow, JobTagRow, PinRow

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import ColumnElement, Select, String, cast, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from db.access.audience import EVERYBODYS
+from db.audience import EVERYBODYS
 from db.database import Database
 from db.jobs import waiting
 from db.jobs.annotations import annotations_of, has_pin, has_tag

@@ -24,10 +24,10 @@ from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from db.access.tokens import most_at_once
+from db.database import Database
 from db.jobs.claims import COLUMNS as CLAIM_COLUMNS
-from db.jobs.claims import is_held, take
+from db.jobs.claims import Claims, is_held, take
 from db.models import JobRow, TrialRow
-from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest, JobState
 
@@ -155,10 +155,11 @@ class _Line:
 
 
 class JobQueue:
-    """The jobs of ``store`` that wait for a conductor. Safe from several threads."""
+    """The jobs of ``database`` that wait for a conductor. Safe from several threads."""
 
-    def __init__(self, store: SqlStore) -> None:
-        self._store = store
+    def __init__(self, database: Database, claims: Claims) -> None:
+        self._database = database
+        self._claims = claims
         self._lately = _Lately()
 
     def take_next(
@@ -178,14 +179,14 @@ class JobQueue:
             line = self._line(skip, can_run)
         if not line.waiting:
             return None  # polls must not take the write lock
-        claimed = self._store.claim_one(partial(_take_first, line))
+        claimed = self._claims.claim_one(partial(_take_first, line))
         if claimed is None:
             return None
         row, (_, token) = line.rows[claimed[0]], claimed
         return ClaimedJob(row.id, token, row.submitted_by, row.request_id)
 
     def _line(self, skip: Collection[str], can_run: CanRun) -> _Line:
-        with self._store.reading() as session:
+        with self._database.reading() as session:
             now_open = _open_jobs(session)
             left_behind = [row for row in now_open.free if row.requested is not None]
             return self._lined_up(session, now_open, skip, can_run, left_behind)
@@ -207,7 +208,7 @@ class JobQueue:
     def _obey(self, job_id: str, request: JobRequest) -> None:
         """Does what was asked of an owner that died before it did."""
         try:
-            self._store.request(job_id, request)
+            self._claims.request(job_id, request)
         except UserError:
             return  # it has ended meanwhile
 
@@ -216,7 +217,7 @@ class JobQueue:
     ) -> bool:
         """Whether another user's job, or a more urgent one, would be taken up before ``running``
         if that were waiting now."""
-        with self._store.reading() as session:
+        with self._database.reading() as session:
             now_open = _open_jobs(session)
             mine = next((row for row in now_open.held if row.id == running.id), None)
             if mine is None or not now_open.free:
@@ -230,7 +231,7 @@ class JobQueue:
 
     def runs_elsewhere_with_same_toolchain(self, job_id: str) -> bool:
         """Whether somebody works on another job with the toolchain of this one."""
-        with self._store.reading() as session:
+        with self._database.reading() as session:
             toolchain = session.scalar(select(JobRow.toolchain_id).where(JobRow.id == job_id))
             held = _open_jobs(session).held
             return any(row.toolchain_id == toolchain and row.id != job_id for row in held)

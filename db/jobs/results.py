@@ -17,8 +17,8 @@ from sqlalchemy.orm import Session
 
 from db import catalogue
 from db.artifact_rows import add_artifact, add_measurement, complete_artifact, insert_measurement
-from db.artifacts import Artifacts
 from db.database import Database, Part
+from db.files.kept import Artifacts
 from db.jobs import events as job_events
 from db.jobs.claims import hold
 from db.models import PromotionRow, TrialRow

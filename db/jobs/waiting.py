@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db.access.audience import EVERYBODYS, as_seen
 from db.access.tokens import most_at_once
+from db.audience import EVERYBODYS, as_seen
 from db.clock import database_now
 from db.database import Database
 from db.devices.models import DeviceRow

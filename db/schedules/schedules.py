@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from db.artifacts import Artifacts
 from db.database import Database, Part
+from db.files.kept import Artifacts
 from db.models import ScheduleRow
 from db.records import schedule_record
 from db.schedules.quarantine import quarantine, quarantine_row

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
-    from db.access.audience import Viewer
+    from db.audience import Viewer
 
 _IPV6_NETWORK_BITS = 64
 """The network that one customer gets: all addresses in it count as one."""
@@ -90,7 +90,7 @@ class Caller:
     @property
     def viewer(self) -> Viewer:
         """The caller as one who asks for things by name."""
-        from db.access.audience import Viewer  # late: commands do without a database
+        from db.audience import Viewer  # late: commands do without a database
 
         return Viewer(self.owner, self.sees_all)
 

@@ -15,7 +15,7 @@ from service.token_text import TokenText, new_token_text
 from tuner.errors import InternalError, UserError
 
 if TYPE_CHECKING:
-    from db.access.audience import Viewer
+    from db.audience import Viewer
     from db.access.tokens import Token
     from db.sql_store import SqlStore
 
@@ -41,7 +41,7 @@ def local_user() -> str:
 
 def local_viewer() -> Viewer:
     """The user of a command on the service's machine, from whom the database hides nothing."""
-    from db.access.audience import Viewer
+    from db.audience import Viewer
 
     return Viewer(local_user(), sees_all=True)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from db.files.disk import Reserve
 from db.jobs import claims
-from db.jobs.queue import ClaimedJob, JobQueue
+from db.jobs.queue import ClaimedJob
 from db.pipelines import bring
 from db.sql_store import SqlStore
 from service.conductor.fitness import Fitness
@@ -80,7 +80,7 @@ class Conductor:
         fitness: Fitness | None = None,
     ) -> None:
         self._store = store
-        self._queue = JobQueue(store)
+        self._queue = store.queue()
         self._slot_count = slots
         self._most_workers = most_workers
         self._quantum_s = quantum_s

@@ -14,7 +14,6 @@ from sqlalchemy import insert, update
 from db.jobs.queue import (
     WINDOW_S,
     ClaimedJob,
-    JobQueue,
     _Lately,
     _service,
 )
@@ -31,7 +30,7 @@ def submitted(store: SqlStore, user: str = "ann", priority: int = 0) -> str:
 
 
 def taken(store: SqlStore, skip: tuple[str, ...] = ()) -> ClaimedJob:
-    job = JobQueue(store).take_next(skip)
+    job = store.queue().take_next(skip)
     assert job is not None
     return job
 
@@ -65,10 +64,10 @@ class JobQueueConformance:
         job_id = submitted(store)
         job = taken(store)
         assert (job.id, job.user) == (job_id, "ann")
-        assert JobQueue(store).take_next() is None
+        assert store.queue().take_next() is None
         store.commit(job.id, job.token, finished=[failed(0)])
         store.release(job.id, job.token, JobState.DONE)
-        assert JobQueue(store).take_next() is None
+        assert store.queue().take_next() is None
 
     def test_urgent_jobs_go_first_then_the_oldest(self, store: SqlStore) -> None:
         old, new, urgent = submitted(store), submitted(store), submitted(store, priority=7)
@@ -104,13 +103,13 @@ class JobQueueConformance:
 
     def test_jobs_of_the_command_line_are_left_to_it(self, store: SqlStore) -> None:
         store.create_job(spec(), SPACE, TOOLCHAIN)
-        assert JobQueue(store).take_next() is None
+        assert store.queue().take_next() is None
 
     def test_paused_and_skipped_jobs_wait(self, store: SqlStore) -> None:
         paused, skipped, other = (submitted(store) for _ in range(3))
         store.request(paused, JobRequest.PAUSE)
         assert taken(store, (skipped,)).id == other
-        assert JobQueue(store).take_next((skipped,)) is None
+        assert store.queue().take_next((skipped,)) is None
         store.request(paused, JobRequest.RESUME)
         assert taken(store).id == paused
 
@@ -142,7 +141,7 @@ class JobQueueConformance:
         job_id = submitted(store)
         taken(store)
         self.abandon(store, job_id, request_)
-        assert JobQueue(store).take_next() is None
+        assert store.queue().take_next() is None
         job = store.job(job_id)
         assert (job.state, job.paused) == (then, paused)
 
@@ -154,7 +153,7 @@ class JobQueueConformance:
         running = [taken(store) for _ in range(2)]
         assert {job.user for job in running} == {"ann"}
         assert taken(store).id == bob
-        assert JobQueue(store).take_next() is None
+        assert store.queue().take_next() is None
         store.release(running[0].id, running[0].token, JobState.DONE)
         assert taken(store).user == "ann"
 
@@ -165,7 +164,7 @@ class JobQueueConformance:
         give_token(store, "ann", None, expires_at=1.0)
         for _ in range(3):
             submitted(store, "ann")
-        assert [JobQueue(store).take_next() is not None for _ in range(3)] == [True, True, False]
+        assert [store.queue().take_next() is not None for _ in range(3)] == [True, True, False]
 
     def test_many_takers_at_once_share_no_job_and_keep_quotas(self, store: SqlStore) -> None:
         give_token(store, "bob", 1)
@@ -177,7 +176,7 @@ class JobQueueConformance:
 
         def take() -> None:
             start.wait()
-            while (job := JobQueue(store).take_next()) is not None:
+            while (job := store.queue().take_next()) is not None:
                 found.append(job)
 
         threads = [threading.Thread(target=take) for _ in range(8)]
@@ -190,7 +189,7 @@ class JobQueueConformance:
         assert sum(job.user == "bob" for job in found) == 1
 
     def test_a_job_gives_way_to_another_users_and_to_urgent_ones(self, store: SqlStore) -> None:
-        queue = JobQueue(store)
+        queue = store.queue()
         submitted(store, "ann")
         running = taken(store)
         assert not queue.must_give_way(running)
@@ -207,7 +206,7 @@ class JobQueueConformance:
         assert queue.must_give_way(running)
 
     def test_who_is_busy_with_jobs_of_a_toolchain_is_known(self, store: SqlStore) -> None:
-        queue = JobQueue(store)
+        queue = store.queue()
         mine = submitted(store)
         job = store.create_job(spec(), SPACE, NEWER_TOOLCHAIN, Submission("bob"))
         assert not queue.runs_elsewhere_with_same_toolchain(mine)

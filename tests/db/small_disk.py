@@ -19,7 +19,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from db import open_store
-from db.files.disk import prove_writable
 from db.jobs.queue import ClaimedJob
 from db.sql_store import SqlStore
 from service.conductor.conductor import Conductor
@@ -90,11 +89,11 @@ def full(folder: Path) -> Path:
 def prove(folder: Path, kind: str) -> dict[str, object]:
     """What can be proved on a disk before it is full, then, and afterwards."""
     with open_store() as store:
-        before = tried(lambda: prove_writable(store))
+        before = tried(store.prove_writable)
         ballast = full(folder)
-        then = tried(lambda: prove_writable(store))
+        then = tried(store.prove_writable)
         ballast.unlink()
-        return {"before": before, "full": then, "after": tried(lambda: prove_writable(store))}
+        return {"before": before, "full": then, "after": tried(store.prove_writable)}
 
 
 def conduct(folder: Path, kind: str) -> dict[str, object]:

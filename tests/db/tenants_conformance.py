@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import func, select
 
 from db import pipelines
-from db.access.audience import EVERYBODYS, Viewer
+from db.audience import EVERYBODYS, Viewer
 from db.jobs.annotations import annotate, pin
 from db.jobs.queries import JobFilters, jobs_page
 from db.models import (

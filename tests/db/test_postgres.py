@@ -28,7 +28,7 @@ from db.devices import models as device_models  # noqa: F401 - fills the metadat
 from db.engine import find_url, make_engine, place_of
 from db.jobs.annotations import annotate, pin
 from db.jobs.claims import lease_s, locked, locked_claim, take
-from db.jobs.queue import _ONE_CHOOSES, ClaimedJob, JobQueue
+from db.jobs.queue import _ONE_CHOOSES, ClaimedJob
 from db.models import JobRow
 from db.place import URL_VARIABLE
 from db.schema import ensure_schema
@@ -249,7 +249,7 @@ def test_a_conductor_frozen_in_mid_transaction_does_not_keep_the_others_from_cho
 
         def freeze(session: Session, _mark: str) -> Any:
             session.execute(select(func.pg_advisory_xact_lock(_ONE_CHOOSES)))
-            claimed = JobQueue(store).take_next()  # waits until the other's session has ended
+            claimed = store.queue().take_next()  # waits until the other's session has ended
             assert claimed is not None
             assert claimed.id == job.id
             return session.execute(select(1))
@@ -272,7 +272,7 @@ def test_conductors_that_choose_at_once_do_not_wait_for_each_other(
 
         def take_slowly(session: Session, mark: str) -> tuple[str, int] | None:
             token = take(session.connection(), locked_claim(session, first.id), mark)
-            taken.append(JobQueue(store).take_next())
+            taken.append(store.queue().take_next())
             return None if token is None else (first.id, token)
 
         claimed = slow.claim_one(take_slowly)
@@ -295,7 +295,7 @@ def test_a_quota_holds_among_conductors_that_choose_at_once(
             return True
 
         with ThreadPoolExecutor(2) as pool:
-            queues = [JobQueue(store), JobQueue(slow)]
+            queues = [store.queue(), slow.queue()]
             taken = list(pool.map(lambda queue: queue.take_next((), together), queues))
     assert [one is None for one in taken].count(True) == 1
 
@@ -346,12 +346,12 @@ def test_leases_end_by_the_clock_of_the_database(
         set_job(store, owner_host="lab7/1", owner_pid=1)
         with pytest.raises(UserError, match="process 1 on lab7"):
             store.claim(job.id)
-        assert JobQueue(store).take_next() is None
+        assert store.queue().take_next() is None
         set_job(store, lease_expires_at=DatabaseClock() - 1.0)
         assert store.heartbeat(job.id, token) is None
         assert lease_end(store) > database_clock(store), "extended, as it had ended"
         set_job(store, lease_expires_at=DatabaseClock() - 1.0)
-        claimed = JobQueue(store).take_next()
+        claimed = store.queue().take_next()
         assert claimed is not None
         assert claimed.token > token
 
@@ -366,7 +366,7 @@ def test_submissions_claims_and_trials_take_few_round_trips(
         url = url.replace(str(server), name)
         with closing(open_store(url)) as store:
             took: dict[str, int] = {}
-            queue = JobQueue(store)
+            queue = store.queue()
             for number in range(3):  # the first makes marks, and rows that later ones share
                 began = turns.count
                 store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))

@@ -13,7 +13,6 @@ from sqlalchemy import select
 from db import open_store, pipelines
 from db.backup import restore_backup, write_backup
 from db.files.inventory import sweep, take_inventory
-from db.jobs.queue import JobQueue
 from db.models import ArtifactRow
 from db.sql_store import SqlStore
 from tests.databases import put_database
@@ -149,7 +148,7 @@ def test_who_looks_elsewhere_takes_no_job_and_can_say_that_it_is_right(
         second.artifacts.mark.adopt()
         second.claim(other.id)
         first.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
-        queue = JobQueue(first)
+        queue = first.queue()
         assert queue.take_next() is None, "the mark that it knows is no longer the mark"
         with pytest.raises(StoreError, match="and not in folder"):
             queue.take_next()

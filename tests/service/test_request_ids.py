@@ -72,7 +72,7 @@ def test_so_does_an_unexpected_fault_and_its_line_in_the_log(
     def fail(*_: object) -> None:
         raise RuntimeError("oops")
 
-    monkeypatch.setattr("service.health.prove_writable", fail)
+    monkeypatch.setattr("db.sql_store.SqlStore.prove_writable", fail)
     answer = client.get("/readyz", headers={"X-Request-ID": "r2"})
     assert (answer.status_code, answer.json()["request_id"]) == (500, "r2")
     assert answer.headers["X-Request-ID"] == "r2"

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from db import pipelines
-from db.access.audience import Viewer
+from db.audience import Viewer
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from tuner.problem.buffers import ragged
+from tuner.problem.buffers import BufferSpec, ragged
 from tuner.problem.contract import Contract
 from tuner.problem.workload import Param, Problem
-
-if TYPE_CHECKING:
-    from tuner.kernels.kernel import Kernel
 
 SMALLER, LARGER = "smaller", "larger"
 """Than the shape that is tuned: names of :meth:`tuner.kernels.Kernel.verified_shapes`."""
@@ -22,7 +19,23 @@ OF_THE_WORK, _HALVINGS = 4, 8
 """Such a shape takes a quarter of the problem's work; extents are halved eight times at most."""
 
 
-def grown_shapes(kernel: Kernel, problem: Problem) -> list[dict[str, int]]:
+class Work(Protocol):
+    """The operations of one call."""
+
+    @property
+    def total(self) -> int: ...
+
+
+class Shaped(Protocol):
+    """What a kernel (:class:`tuner.kernels.kernel.Kernel`) says about its shapes."""
+
+    @property
+    def params(self) -> tuple[Param, ...]: ...
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]: ...
+    def work(self, params: Mapping[str, int]) -> Work: ...
+
+
+def grown_shapes(kernel: Shaped, problem: Problem) -> list[dict[str, int]]:
     """One set of parameters with every extent a little larger, and as odd as the contract allows;
     none under ``static``."""
     if problem.contract is Contract.STATIC:
@@ -38,7 +51,7 @@ def grown_shapes(kernel: Kernel, problem: Problem) -> list[dict[str, int]]:
     return [larger]
 
 
-def extreme_shapes(kernel: Kernel, problem: Problem) -> dict[str, dict[str, int]]:
+def extreme_shapes(kernel: Shaped, problem: Problem) -> dict[str, dict[str, int]]:
     """A smaller and a much larger shape, by name; none under ``static``.
 
     In the first all extents are below a vector, or as small as the contract allows; in the second
@@ -50,7 +63,7 @@ def extreme_shapes(kernel: Kernel, problem: Problem) -> dict[str, dict[str, int]
     return _Reshaping(kernel, problem).extremes()
 
 
-def _keeps_extent(kernel: Kernel, problem: Problem, params: Mapping[str, int]) -> bool:
+def _keeps_extent(kernel: Shaped, problem: Problem, params: Mapping[str, int]) -> bool:
     """Whether innermost extents are whole vectors, where the contract promises that."""
     is_promised = problem.contract is Contract.EXTENT
     return not is_promised or not any(ragged(kernel.buffers(params), problem.target))
@@ -58,7 +71,7 @@ def _keeps_extent(kernel: Kernel, problem: Problem, params: Mapping[str, int]) -
 
 @dataclass(frozen=True)
 class _Reshaping:
-    kernel: Kernel
+    kernel: Shaped
     problem: Problem
 
     def extremes(self) -> dict[str, dict[str, int]]:

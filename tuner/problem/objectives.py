@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from tuner.errors import UserError
-
-if TYPE_CHECKING:
-    from tuner.records.trial import Trial
 
 CYCLES = "cycles"
 DEFAULT_OBJECTIVES = (CYCLES,)
@@ -24,10 +21,6 @@ OBJECTIVES = {
     "ddr_bytes": "bytes the timed call moves from and to DDR",
 }
 """Each is a field of :class:`tuner.records.candidate.Measurement`."""
-
-FiguresOf = Callable[["Trial"], tuple[float, ...] | None]
-"""Gives what a search minimizes of a trial, a figure for each objective; ``None`` if it lacks one.
-"""
 
 _Item = TypeVar("_Item")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -206,6 +206,11 @@ class Trial:
             raise ValueError(f"trial {self.number}: outcome {self.outcome} and its measurement")
         if self.measurement is not None and not self.measurement.verified:
             raise ValueError(f"trial {self.number}: an unverified measurement is not a result")
+
+
+FiguresOf = Callable[[Trial], tuple[float, ...] | None]
+"""Gives what a search minimizes of a trial, a figure for each objective; ``None`` if it lacks one.
+"""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import optuna
 from optuna.trial import TrialState, create_trial
 
-from tuner.problem.objectives import DEFAULT_OBJECTIVES, FiguresOf, figures_of
+from tuner.problem.objectives import DEFAULT_OBJECTIVES, figures_of
 from tuner.records.outcome import Outcome
-from tuner.records.trial import Trial
+from tuner.records.trial import FiguresOf, Trial
 from tuner.search import encoding
 from tuner.search.samplers import SpaceExhaustedError, find_sampler
 from tuner.space import Config, Knob, KnobValue, Space

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tuner.errors import UserError
-from tuner.problem.objectives import DEFAULT_OBJECTIVES, FiguresOf, Front, figures_of
-from tuner.records.trial import Budget, RemainingGain, Trial
+from tuner.problem.objectives import DEFAULT_OBJECTIVES, Front, figures_of
+from tuner.records.trial import Budget, FiguresOf, RemainingGain, Trial
 
 
 class StopRequest(threading.Event):

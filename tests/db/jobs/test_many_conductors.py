@@ -15,7 +15,6 @@ import pytest
 from sqlalchemy import select
 
 from db import open_store
-from db.jobs.queue import JobQueue
 from db.models import JobEventRow, JobRow
 from db.sql_store import SqlStore
 from tests.db.job_queue_conformance import give_token, just_ran, submitted
@@ -34,7 +33,7 @@ TRIALS = 2
 def conduct(url: str, all_here: multiprocessing.synchronize.Barrier) -> None:
     """Takes and ends jobs until none waits. Every trial is told to have taken ten seconds."""
     with closing(open_store(url)) as store:
-        queue = JobQueue(store)
+        queue = store.queue()
         all_here.wait(PATIENCE_S)
         while True:
             job = queue.take_next()

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text, update
 
-from db.files.disk import prove_writable
 from db.jobs.claims import lease_s
 from db.jobs.conductors import conductors
-from db.jobs.queue import JobQueue
 from db.schema import SCHEMA_VERSION
 from db.service_models import ConductorRow
 from db.sql_store import SqlStore
@@ -86,11 +84,11 @@ def test_nothing_is_claimed_from_the_moment_of_an_upgrade(store: SqlStore) -> No
         session.execute(text("UPDATE alembic_version SET version_num = '0999'"))
     told = f"the database is at schema 0999, this hvxtune knows {SCHEMA_VERSION}"
     with pytest.raises(StoreError, match=told):
-        JobQueue(store).take_next()
+        store.queue().take_next()
     with pytest.raises(StoreError, match=told):
         store.claim(waiting)
     with pytest.raises(StoreError, match=told):
-        prove_writable(store)
+        store.prove_writable()
     assert store.job(waiting).state is JobState.QUEUED
     store.release(held, token, JobState.QUEUED)
     assert store.job(held).state is JobState.QUEUED

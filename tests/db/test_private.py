@@ -14,7 +14,7 @@ import pytest
 from db import open_store, pipelines
 from db.backup import write_backup
 from db.engine import DATABASE_FILE
-from db.files.private import tightened
+from db.private import tightened
 from service.auth.local_token import keep_local_token
 from tests.db.backup_conformance import fill
 from tuner.paths import STATE_DIR_VARIABLE, writable
