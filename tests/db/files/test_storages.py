@@ -36,7 +36,7 @@ class TestLocalFolder(ArtifactStorageConformance):
 class _InADatabase(ArtifactStorageConformance):
     def again(self, storage: ArtifactStorage) -> ArtifactStorage:
         assert isinstance(storage, DatabaseRows)
-        return open_storage("database:", storage._store)
+        return open_storage("database:", storage._database)
 
     def put_behind(self, storage: ArtifactStorage, key: str, data: bytes) -> None:
         assert isinstance(storage, DatabaseRows)
