@@ -142,7 +142,7 @@ class StoredKernel:
         return self.label or self.kernel
 
 
-def stored_kernels(store: SqlStore) -> list[StoredKernel]:
+def stored_kernels(database: Database) -> list[StoredKernel]:
     """Every kernel of which a schedule is stored, by name."""
     counts = (
         select(
@@ -155,7 +155,7 @@ def stored_kernels(store: SqlStore) -> list[StoredKernel]:
         .join(WorkloadRow, ProblemRow.workload_id == WorkloadRow.id)
         .group_by(WorkloadRow.kernel)
     )
-    with store.reading() as session:
+    with database.reading() as session:
         rows = session.execute(counts).all()
         latest = [row[2] for row in rows]
         told = select(ScheduleRow.id, ScheduleRow.provenance).where(ScheduleRow.id.in_(latest))

@@ -15,8 +15,8 @@ from service.token_text import TokenText, new_token_text
 from tuner.errors import InternalError, UserError
 
 if TYPE_CHECKING:
-    from db.audience import Viewer
     from db.access.tokens import Token
+    from db.audience import Viewer
     from db.sql_store import SqlStore
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}"
