@@ -40,6 +40,7 @@ PAGES: tuple[str, ...] = (
     "dashboards.pages.annotating",
     "dashboards.pages.jobs",
     "dashboards.pages.submit",
+    "dashboards.pages.kernels",
     "dashboards.pages.job",
     "dashboards.pages.network",
     "dashboards.pages.analysis",

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from fastapi import Request
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import FormData
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
@@ -29,6 +29,7 @@ from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.auth.guard import lacks
 from service.problem_details import HttpError
+from tuner.errors import UserError
 from tuner.paths import for_this_user, writable
 
 if TYPE_CHECKING:
@@ -228,14 +229,22 @@ class Form:
         value = self.fields.get(name, default)
         return value.strip() if isinstance(value, str) else default
 
+    def file(self, name: str) -> tuple[str, bytes]:
+        """The name and content of a file; ``UserError`` without one. Blocks."""
+        value = self.fields.get(name)
+        if not isinstance(value, UploadFile) or not value.filename:
+            raise UserError("no file was chosen", next_step="choose one and send it again")
+        return value.filename.replace("\\", "/").rpartition("/")[2][-200:], value.file.read()
 
-def form_of(scope: Scope) -> Callable[..., Awaitable[Form]]:
-    """A dependency: the form a viewer with ``scope`` sent. 403 without the session's token."""
+
+def form_of(scope: Scope, files: int = 0) -> Callable[..., Awaitable[Form]]:
+    """A dependency: the form a viewer with ``scope`` sent, with as many ``files`` at most. 403
+    without the session's token."""
     seen = viewing(scope)
 
     async def form(request: Request) -> Form:
         viewer = await run_in_threadpool(seen, request)
-        fields = await request.form(max_files=0, max_fields=MOST_FIELDS)
+        fields = await request.form(max_files=files, max_fields=MOST_FIELDS)
         require_csrf(viewer.csrf, fields.get(CSRF_FIELD))
         return Form(viewer, fields)
 

@@ -13,6 +13,12 @@ TRUSTED_PROXIES_VARIABLE = "HVXTUNE_TRUSTED_PROXIES"
 _MAPPED = "::ffff:"
 _MAPPED_BITS = 96
 
+UPLOADS = (
+    *("/v1/pipelines", "/v1/packages"),
+    *("/ui/kernels/pipeline", "/ui/kernels/package", "/ui/kernels/model"),
+)
+"""Paths of uploads: of routes, and of forms of pages."""
+
 Network = IPv4Network | IPv6Network
 
 DEFAULT_HOST = "127.0.0.1"
@@ -58,7 +64,8 @@ class Settings:
     slots: int = 1
     workers: int | None = None
     upload_limit_bytes: int = 16 << 20
-    """The largest pipeline that may be uploaded; other requests are held to 1 MiB."""
+    """The largest pipeline, package or model that may be uploaded; other requests are held to 1
+    MiB."""
     import_limit_bytes: int = 1 << 30
     """The largest file of schedules that may be imported; it is kept on disk while it is read."""
     lookup_processes: int = 1
@@ -79,7 +86,7 @@ class Settings:
     @property
     def upload_limits(self) -> dict[str, int]:
         """How large bodies may be, by path."""
-        uploads = dict.fromkeys(("/v1/pipelines", "/v1/packages"), self.upload_limit_bytes)
+        uploads = dict.fromkeys(UPLOADS, self.upload_limit_bytes)
         return {**uploads, "/v1/import": self.import_limit_bytes}
 
     @property

@@ -24,6 +24,24 @@
     if (question && !confirm(question)) event.preventDefault();
   });
 
+  // A file that the service would refuse is not sent, and one that takes long to read says so.
+  document.addEventListener("change", ({ target }) => {
+    const most = Number(target.dataset.mostBytes);
+    if (!most || !target.files.length) return;
+    const size = target.files[0].size;
+    target.setCustomValidity(size > most ? `The file has ${size.toLocaleString("en")} bytes; at most ${most.toLocaleString("en")} are taken here.` : "");
+    target.reportValidity();
+  });
+  document.addEventListener("submit", (event) => {
+    const button = event.target.querySelector("button");
+    if (!event.target.dataset.busy || event.defaultPrevented) return;
+    button.dataset.idle = button.textContent;
+    button.textContent = event.target.dataset.busy;
+  });
+  addEventListener("pageshow", () => {
+    for (const button of document.querySelectorAll("[data-idle]")) button.textContent = button.dataset.idle;
+  });
+
   // Filters apply as soon as they are chosen; their button is for those without scripts.
   document.addEventListener("change", (event) => {
     const form = event.target.closest("form[data-auto]");

@@ -47,7 +47,7 @@ def trials_asked_for(database: Database, user: str, since: float) -> Use:
 
 def bytes_uploaded(database: Database, user: str, since: float) -> Use:
     """The bytes of pipelines that ``user`` uploaded since then, and by the audit those of files of
-    schedules imported and of packages registered."""
+    schedules imported, of packages registered and of models read."""
     pipelines = (
         select(PipelineRow.created_at, PipelineRow.upload_bytes)
         .where(PipelineRow.submitted_by == user, PipelineRow.created_at > since)
@@ -65,6 +65,6 @@ def bytes_uploaded(database: Database, user: str, since: float) -> Use:
     return sorted(found)
 
 
-IMPORT_ACTION, PACKAGE_ACTION = "schedule.import", "package.register"
-COUNTED = (IMPORT_ACTION, PACKAGE_ACTION)
+IMPORT_ACTION, PACKAGE_ACTION, MODEL_ACTION = "schedule.import", "package.register", "model.read"
+COUNTED = (IMPORT_ACTION, PACKAGE_ACTION, MODEL_ACTION)
 """The audit's names for what is sent here; their details have its size as ``bytes``."""

@@ -103,6 +103,20 @@ def newest_like(database: Database, name: str, layers: Sequence[NetworkLayer]) -
         return next((b for b in map(batch_record, newest) if b.layers == tuple(layers)), None)
 
 
+def newest_networks(database: Database, limit: int) -> list[BatchProgress]:
+    """The newest networks, each name once."""
+    last = select(func.max(BatchRow.created_at)).where(BatchRow.kind == "network")
+    newest = last.group_by(BatchRow.name)
+    wanted = (
+        select(BatchRow)
+        .where(BatchRow.kind == "network", BatchRow.created_at.in_(newest))
+        .order_by(BatchRow.created_at.desc())
+        .limit(limit)
+    )
+    with database.reading() as session:
+        return list(_progress(session, map(batch_record, session.scalars(wanted))).values())
+
+
 def listed_page(
     database: Database, filters: JobFilters, before: Place | None, limit: int
 ) -> list[tuple[Place, Listed]]:

@@ -15,9 +15,9 @@ from service.cli.sets import LINE_INTERVAL_S
 from service.cli.statuses import Exit
 from service.client import Client, RefusedError
 from service.fetching.sources import ServerSource
+from service.schemas.network_layers import layers_sent
 from tuner.errors import HvxtuneError, UserError
 from tuner.keeping.best import lookup_of
-from tuner.network.layers import recorded
 from tuner.records.trial import JobState
 
 if TYPE_CHECKING:
@@ -28,27 +28,6 @@ if TYPE_CHECKING:
 
 _POLL_S = 2.0
 _OPEN = {"running", "interrupted", "queued"}
-
-
-def layers_sent(found: Sequence[Layer]) -> list[dict[str, Any]]:
-    """The layers as ``POST /v1/networks`` takes them."""
-    return [
-        {
-            "name": one.name,
-            "operator": one.operator,
-            "kernel": one.kernel,
-            "params": dict(layer.fit.workload.params) if layer.fit.workload else {},
-            "calls": one.calls,
-            "macs": one.macs,
-            "steps_apart": one.steps,
-            "on_host": one.on_host,
-            "note": one.note,
-            "reads": list(one.reads),
-            "output_bytes": one.output_bytes,
-            "within": one.within or None,
-        }
-        for layer, one in zip(found, recorded(found), strict=True)
-    ]
 
 
 def tune_network_there(

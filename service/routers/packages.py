@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
 
-from db.access.usage import PACKAGE_ACTION
 from db.jobs.queries import open_jobs_on
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
-from service.auth.quotas import check_upload
 from service.json_forms import package_json
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
@@ -22,7 +18,7 @@ from service.schemas import paging
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.packages import PackageBody, PackageForm, PackageList
 from service.sub_path import published
-from tuner.packages.files import Package
+from service.uploads import register_package
 
 router = APIRouter(prefix="/v1", tags=["packages"])
 
@@ -30,8 +26,6 @@ _BODY = {
     "required": True,
     "content": {"application/json": {"schema": PackageBody.model_json_schema()}},
 }
-_CHECKS = CapacityLimiter(1)
-"""A Generator takes a compiler and seconds to check: one at a time, in a thread of its own."""
 
 Admin = Annotated[Caller, Depends(require(Scope.ADMIN))]
 Store = Annotated[SqlStore, Depends(store_of)]
@@ -55,29 +49,9 @@ async def register(
     only; a build of kind `command` runs the program that it names, which is why this takes `admin`.
     """
     data = await request.body()  # as large as the settings allow: service.admission.bodies
-    await run_in_threadpool(check_upload, store, caller, len(data))
-    package = await to_thread.run_sync(_checked, data, limiter=_CHECKS)
-    await run_in_threadpool(_keep, request, store, caller, package, len(data))
+    package = await register_package(request, store, caller, data)
     response.headers["Location"] = published(request, f"/v1/kernels/{package.kernel}")
     return package_json(package)
-
-
-def _checked(data: bytes) -> Package:
-    from tuner.packages.files import unpacked
-    from tuner.packages.kernel import PackageKernel
-
-    return PackageKernel(unpacked(data)).package
-
-
-def _keep(
-    request: Request, store: SqlStore, caller: Caller, package: Package, size_bytes: int
-) -> None:
-    from tuner.packages.files import keep
-
-    with store.transaction():
-        check_upload(store, caller, size_bytes)  # others may have come while it was checked
-        detail = {"name": package.manifest.name, "kernel": keep(package), "bytes": size_bytes}
-        record(store, caller, PACKAGE_ACTION, package.digest, detail, request)
 
 
 @router.get(

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from db import pipelines
-from db.pipelines import StoredPipeline
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth import Caller, Scope, require
-from service.auth.audit import record
 from service.auth.quotas import check_upload
-from service.json_forms import kernel_json, pipeline_json, space_json
+from service.json_forms import pipeline_json
 from service.openapi import problems
 from service.problem_details import not_found
 from service.schemas import paging
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.pipelines import PipelineForm, PipelineList, UploadQuery
 from service.sub_path import published
-from tuner.errors import UserError
-from tuner.kernels import find_kernel
-from tuner.problem.contract import Contract
-from tuner.problem.default_target import DEFAULT_TARGET
-from tuner.problem.target import find_target
+from service.uploads import derived, keep_pipeline
 
 router = APIRouter(prefix="/v1", tags=["pipelines"])
 
@@ -64,11 +59,13 @@ async def upload(
     if said.isdecimal():  # over a quota: refused before the bytes are sent
         await run_in_threadpool(check_upload, store, caller, int(said))
     data = await request.body()  # as large as the settings allow: service.admission.bodies
-    stored, is_new = await run_in_threadpool(_keep, request, store, data, query, caller)
-    derived = await run_in_threadpool(_derived, stored)
+    private = query.visibility == "private"
+    keep = partial(keep_pipeline, request, store, caller, data, query.name, private=private)
+    stored, is_new = await run_in_threadpool(keep)
+    found = await run_in_threadpool(derived, stored)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = published(request, f"/v1/pipelines/{stored.digest}")
-    return {**pipeline_json(stored), **derived}
+    return {**pipeline_json(stored), **found}
 
 
 @router.get(
@@ -109,38 +106,4 @@ def one(
             accepted="the digest of an uploaded pipeline",
             next_step="GET /v1/pipelines lists them",
         )
-    return {**pipeline_json(found), **_derived(found)}
-
-
-def _keep(
-    request: Request, store: SqlStore, data: bytes, query: UploadQuery, caller: Caller
-) -> tuple[StoredPipeline, bool]:
-    from tuner.codegen.halide.uploads import describe_pipeline
-
-    check_upload(store, caller, len(data))
-    description = describe_pipeline(data).as_dict()
-    with store.transaction():
-        check_upload(store, caller, len(data))  # others may have uploaded while it was looked at
-        stored, is_new = pipelines.keep(
-            store,
-            data,
-            query.name,
-            caller.name,
-            description,
-            owner=caller.owner,
-            private=query.visibility == "private",
-        )
-        if is_new:
-            detail = {"name": query.name, "upload_bytes": len(data)}
-            record(store, caller, "pipeline.upload", stored.digest, detail, request)
-    return stored, is_new
-
-
-def _derived(stored: StoredPipeline) -> dict[str, Any]:
-    """The parameters and the space for the default sizes, derived in a contained process."""
-    try:
-        kernel = find_kernel(stored.kernel)
-        problem = kernel.problem(None, Contract.STATIC, find_target(DEFAULT_TARGET))
-        return {"params": kernel_json(kernel)["params"], "space": space_json(problem)}
-    except UserError as error:
-        return {"not_tunable": error.message}
+    return {**pipeline_json(found), **derived(found)}

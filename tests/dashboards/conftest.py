@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -40,13 +40,17 @@ def app(store: SqlStore) -> FastAPI:
     return create_app(store, Gate(store), Settings())
 
 
+Files = Mapping[str, tuple[str, bytes]]
+"""Name and content of each, by field."""
+
+
 class Browser(TestClient):
     """Keeps cookies, follows redirects, and sends forms with the token of the page they are on."""
 
-    def form(self, page: str, action: str, **fields: str) -> Response:
+    def form(self, page: str, action: str, files: Files | None = None, **fields: str) -> Response:
         found = re.search(r'name="csrf_token" value="([^"]+)"', self.get(page).text)
         assert found, f"no form on {page}"
-        return self.post(action, data={"csrf_token": found.group(1), **fields})
+        return self.post(action, data={"csrf_token": found.group(1), **fields}, files=files)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from db import pipelines
 from db.access.audit import newest_entries
 from db.access.views import saved_views
 from db.jobs.annotations import annotate
@@ -21,9 +20,7 @@ from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.service.stored import store_doubted
-from tuner.codegen.halide.uploads import describe_pipeline
 from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
@@ -40,7 +37,6 @@ from tuner.records.batch import BatchPlan
 from tuner.records.outcome import Outcome
 from tuner.records.request import JobOptions, options_of
 from tuner.records.trial import Budget, JobState, Promotion, RemainingGain, Submission, Trial
-from tuner.uploaded import kernel_name
 from tuner.workload_sets import find_set
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -330,22 +326,6 @@ def test_the_space_is_shown_while_the_form_is_filled_in(logged_in: LogIn) -> Non
     assert "tile_m" in browser.get("/ui/submit/space?kernel=gemm_u8").text
     wrong = browser.get("/ui/submit/space?kernel=gemm_u8&param_n=100&contract=extent")
     assert "multiples of" in wrong.text
-
-
-@pytest.mark.slow
-def test_uploaded_pipelines_are_among_the_kernels_of_the_form(
-    logged_in: LogIn, store: SqlStore
-) -> None:
-    data = unseen_pipeline("sharpen")
-    about = describe_pipeline(data).as_dict()
-    upload, _ = pipelines.keep(store, data, "crisp", "test", about)
-    browser = logged_in(Scope.ADMIN)
-    name = kernel_name(upload.digest)
-    assert f'<option value="{name}">test/crisp</option>' in browser.get("/ui/submit").text
-    chosen = browser.get(f"/ui/submit?kernel={name}").text
-    assert f'<option value="{name}" selected>' in chosen
-    assert 'name="param_x"' in chosen
-    assert "place_blurred" in chosen
 
 
 def test_a_submitted_job_is_that_of_the_form(

@@ -216,7 +216,11 @@ def test_strangers_are_not_told_where_the_database_is(
         assert "the database cannot be used now" in answer.text
 
 
-FORMS = ["/ui/login", "/ui/logout", "/ui/submit", "/ui/jobs/{job}/cancel", "/ui/jobs/{job}/pause"]
+KERNELS = [f"/ui/kernels/{what}" for what in ("pipeline", "package", "model", "network")]
+FORMS = [
+    *("/ui/login", "/ui/logout", "/ui/submit", "/ui/jobs/{job}/cancel", "/ui/jobs/{job}/pause"),
+    *KERNELS,
+]
 
 
 @pytest.mark.parametrize("form", FORMS)

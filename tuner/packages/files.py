@@ -9,8 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import io
 import json
 import re
+import struct
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -193,6 +198,55 @@ def unpacked(data: bytes) -> Package:
     if len(data) > 2 * MOST_BYTES:
         raise UserError("the package is too large", accepted=f"{MOST_BYTES} bytes in all")
     return package_of(files)
+
+
+def from_archive(data: bytes) -> Package:
+    """The package in a zip or gzipped tar file of its folder, for bytes of others: ``kernel.toml``
+    at its top or in its only folder, and of the other files those that it names. ``UserError`` for
+    anything else."""
+    try:
+        files = _zipped(data) if data.startswith(b"PK") else _tarred(data)
+    except (ValueError, OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile,
+            NotImplementedError, RuntimeError, struct.error):  # fmt: skip
+        raise UserError(
+            "not an archive that can be read",
+            accepted=f"a .zip or .tar.gz of the package's folder, {MOST_BYTES} bytes unpacked",
+            next_step="tar czf package.tar.gz DIR",
+        ) from None
+    places = sorted((n for n in files if n.rpartition("/")[2] == FILE), key=lambda n: n.count("/"))
+    if not places:
+        raise _no_manifest("the archive")
+    folder = places[0].removesuffix(FILE)
+    inside = {n.removeprefix(folder): one for n, one in files.items() if n.startswith(folder)}
+    named = {FILE, *names_of(_manifest_of(inside[FILE], FILE))}
+    return package_of({name: one for name, one in inside.items() if name in named})
+
+
+def _zipped(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        found = [one for one in archive.infolist() if not one.is_dir()]
+        # What is stated bounds what is unpacked, and other methods unpack more at a time.
+        if sum(one.file_size for one in found) > MOST_BYTES or len(found) > _MOST_FILES:
+            raise ValueError
+        if any(
+            one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for one in found
+        ):
+            raise ValueError
+        return {one.filename.removeprefix("./"): archive.read(one) for one in found}
+
+
+def _tarred(data: bytes) -> dict[str, bytes]:
+    unzip = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)  # gzip
+    plain = unzip.decompress(data, 2 * MOST_BYTES)
+    if unzip.unconsumed_tail:
+        raise ValueError
+    with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
+        found = [one for one in archive.getmembers() if one.isreg()]
+        # Before reading: a sparse file may state any size.
+        if sum(one.size for one in found) > MOST_BYTES or len(found) > _MOST_FILES:
+            raise ValueError
+        read = ((one.name.removeprefix("./"), archive.extractfile(one)) for one in found)
+        return {name: content.read() for name, content in read if content is not None}
 
 
 def unknown(name: str) -> UserError:
