@@ -360,6 +360,8 @@ def _report_json(one: Conductor | None) -> dict[str, Any]:
         "lacks": [] if one is None else [asdict(lack) for lack in one.lacks],
         "without": [] if one is None else [asdict(lack) for lack in one.without],
         "measurers": [] if one is None else list(one.abilities.measurers),
+        "executor": "threads" if one is None else one.executor,
+        "workers": [] if one is None else [asdict(worker) for worker in one.workers],
         **{name: getattr(one, name, None) for name in names},
     }
 

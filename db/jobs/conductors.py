@@ -13,7 +13,7 @@ from db.clock import database_now
 from db.database import Database
 from db.jobs.claims import Owner, lease_s
 from db.service_models import ConductorRow
-from tuner.machine.fitness import Abilities, Capacity, Lack
+from tuner.machine.fitness import Abilities, Capacity, Lack, Worker
 
 KEPT_S = 86400.0
 """Rows of conductors that were killed are deleted after this long."""
@@ -25,7 +25,8 @@ class Conductor:
 
     It is fit if it ``lacks`` nothing that every job needs. ``without`` are the measurers that do
     not work there. ``clock_offset_s`` is how far its clock is ahead of the database's.
-    ``executor`` is the address of the one it uses, which several may share, of ``capacity``.
+    ``executor`` is the address of the one it uses, which several may share, of ``capacity`` and
+    with these ``workers``.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Conductor:
     clock_offset_s: float = 0.0
     executor: str = ""
     capacity: Capacity = field(default_factory=Capacity)
+    workers: tuple[Worker, ...] = ()
     seen_at: float = field(default=0.0, compare=False)
 
     @property
@@ -108,6 +110,7 @@ def _report(one: Conductor) -> dict[str, Any]:
         "clock_offset_s": one.clock_offset_s,
         "executor": one.executor,
         "capacity": asdict(one.capacity),
+        "workers": [asdict(worker) for worker in one.workers],
     }
 
 
@@ -125,7 +128,16 @@ def _conductor(row: ConductorRow) -> Conductor:
         lacks=tuple(Lack(**lack) for lack in report["lacks"]),
         without=tuple(Lack(**lack) for lack in report["without"]),
         clock_offset_s=report["clock_offset_s"],
-        executor=report.get("executor", ""),  # of a release before 0.2, none
-        capacity=Capacity(**report.get("capacity", {})),
+        executor=report["executor"],
+        capacity=Capacity(**report["capacity"]),
+        workers=tuple(
+            Worker(
+                worker["name"],
+                worker["slots"],
+                tuple(worker["measurers"]),
+                tuple(Lack(**lack) for lack in worker["lacks"]),
+            )
+            for worker in report["workers"]
+        ),
         seen_at=row.seen_at,
     )

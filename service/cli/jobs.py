@@ -344,7 +344,7 @@ def _agreement_text(found: Mapping[str, Any]) -> str:
 
 
 def conductors(watch: Watch = False, server: ServerAddress = None, as_json: AsJson = False) -> None:
-    """List the conductors, and why some take up no job."""
+    """List conductors and the workers of their clusters, and why some take up nothing."""
     address = read_server(server)
 
     def draw() -> RenderableType:
@@ -375,20 +375,38 @@ def _conductors(address: str | None) -> list[dict[str, Any]]:
 
 
 def _conductors_table(found: list[dict[str, Any]]) -> RenderableType:
-    return table(
-        ["host", "process", "state", "jobs", "slots", "measures with", "artifacts", "why"],
+    """The conductors, and each cluster's workers below them."""
+    clusters = {one["executor"]: one["workers"] for one in found if one["workers"]}
+    rows = [
         [
-            [
-                one["host"],
-                one["pid"],
-                "fit" if one["fit"] else "unfit",
-                " ".join(one["jobs"]),
-                "" if one["slots"] is None else one["slots"],
-                ", ".join(one["measurers"]),
-                one["artifacts"] or "",
-                "; ".join(f"{lack['part']}: {lack['reason']}" for lack in one["lacks"]),
-            ]
-            for one in found
-        ],
-        numeric=["process", "slots"],
-    )
+            "conductor",
+            f"{one['host']}, process {one['pid']}",
+            "fit" if one["fit"] else "unfit",
+            " ".join(one["jobs"]),
+            "" if one["slots"] is None else one["slots"],
+            ", ".join(one["measurers"]),
+            one["artifacts"] or "",
+            _reasons(one),
+        ]
+        for one in found
+    ]
+    rows += [
+        [
+            f"worker of {executor}",
+            one["name"],
+            "unfit" if one["lacks"] else "fit",
+            "",
+            one["slots"],
+            ", ".join(one["measurers"]),
+            "",
+            _reasons(one),
+        ]
+        for executor, workers in clusters.items()
+        for one in workers
+    ]
+    columns = ["what", "where", "state", "jobs", "slots", "measures with", "artifacts", "why"]
+    return table(columns, rows, numeric=["slots"])
+
+
+def _reasons(one: dict[str, Any]) -> str:
+    return "; ".join(f"{lack['part']}: {lack['reason']}" for lack in one["lacks"])

@@ -85,6 +85,7 @@ class Fitness:
             clock_offset_s=round(offset_s, 3),
             executor=executor_address(),
             capacity=tools.capacity,
+            workers=tools.workers,
         )
         before, self._found = self._found, found
         _tell(before, found)

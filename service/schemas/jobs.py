@@ -395,6 +395,15 @@ class LackForm(BaseModel):
     reason: str
 
 
+class WorkerForm(BaseModel):
+    """A process of a cluster that compiles and measures."""
+
+    name: str = Field(examples=["lab8-4712"])
+    slots: int = Field(description="Candidates at once.")
+    measurers: list[str] = Field(examples=[["qemu"]])
+    lacks: list[LackForm] = Field(description="Why it is given nothing; empty: it is fit.")
+
+
 class ConductorForm(BaseModel):
     """A process that runs jobs, or is unfit to."""
 
@@ -406,6 +415,10 @@ class ConductorForm(BaseModel):
     lacks: list[LackForm] = Field(description="Why it is unfit: what every job needs.")
     without: list[LackForm] = Field(description="Measurers that do not work there.")
     measurers: list[str] = Field(examples=[["qemu"]])
+    executor: str = Field(examples=["dask://lab7:8786"], description="Who runs its candidates.")
+    workers: list[WorkerForm] = Field(
+        description="Those of its executor, if that is a cluster, the unfit first; at most 100."
+    )
     slots: int | None = Field(description="Jobs at once; null: a command that runs its own job.")
     version: str | None = Field(examples=["0.2.0"])
     artifacts: str | None = Field(

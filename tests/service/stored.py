@@ -13,7 +13,7 @@ from db.sql_store import SqlStore
 from tuner.conformance.records import TOOLCHAIN
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
-from tuner.machine.fitness import Abilities, Lack
+from tuner.machine.fitness import Abilities, Lack, Worker
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, CacheState, Fidelity, Measurement, Problem
@@ -142,7 +142,8 @@ def store_doubted(
 
 
 def unfit_conductor(store: SqlStore) -> None:
-    """A conductor on another machine that does not reach the artifacts."""
+    """A conductor on another machine that does not reach the artifacts, of a cluster with a worker
+    that has no simulator."""
     renew(
         store,
         Conductor(
@@ -154,5 +155,7 @@ def unfit_conductor(store: SqlStore) -> None:
             abilities=Abilities(("qemu",)),
             lacks=(Lack("artifacts", "not where the service has them"),),
             without=(Lack("hexagon-sim", "no SDK"),),
+            executor="dask://lab7:8786",
+            workers=(Worker("lab8-4712", 3, (), (Lack("qemu", "is missing"),)),),
         ),
     )

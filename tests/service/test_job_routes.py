@@ -190,6 +190,7 @@ def test_conductors_are_listed_with_what_keeps_them_from_jobs(
     assert found["lacks"] == [{"part": "artifacts", "reason": "not where the service has them"}]
     assert found["without"] == [{"part": "hexagon-sim", "reason": "no SDK"}]
     assert (found["measurers"], found["artifacts"]) == (["qemu"], "folder:/its/own")
+    assert (found["executor"], found["workers"][0]["name"]) == ("dask://lab7:8786", "lab8-4712")
 
 
 def test_a_waiting_job_tells_why(client: TestClient, store: SqlStore) -> None:

@@ -64,14 +64,27 @@ class Capacity:
 
 
 @dataclass(frozen=True)
+class Worker:
+    """A process elsewhere that compiles and measures. It is given nothing if it ``lacks``
+    something."""
+
+    name: str
+    slots: int
+    measurers: tuple[str, ...]
+    lacks: tuple[Lack, ...] = ()
+
+
+@dataclass(frozen=True)
 class Examined:
     """The abilities of this machine. ``lacks`` keep it from every job; ``without`` are measurers
-    that do not work here."""
+    that do not work here. ``workers`` are those of a cluster, the unfit first, and of a large one
+    some."""
 
     abilities: Abilities
     lacks: tuple[Lack, ...] = ()
     without: tuple[Lack, ...] = ()
     capacity: Capacity = Capacity()
+    workers: tuple[Worker, ...] = ()
 
 
 def examine_tools() -> Examined:

@@ -97,7 +97,8 @@ def test_waiting_jobs_and_unfit_conductors_say_why(hvxtune) -> None:
     assert f"waits: {why}" in " ".join(hvxtune("show", job.id).out.split())
     assert hvxtune("show", job.id, "--json").json["waits"] == why
     shown = " ".join(hvxtune("cluster", "list").out.split())
-    assert "lab7 4711 unfit 2 qemu folder:/its/own artifacts:" in shown
+    assert "conductor lab7, process 4711 unfit 2 qemu folder:/its/own artifacts:" in shown
+    assert "worker of dask://lab7:8786 lab8-4712 unfit 3 qemu: is missing" in shown
     (found,) = hvxtune("cluster", "list", "--json").json["conductors"]
     assert found["lacks"][0]["part"] == "artifacts"
 

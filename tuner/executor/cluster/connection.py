@@ -19,7 +19,7 @@ from tuner.executor.cluster.encryption import Certificates, certificates_for
 from tuner.executor.cluster.offers import MeasurerOffer, Offer
 from tuner.executor.cluster.tasks import Answer, followed
 from tuner.log_ids import ids
-from tuner.machine.fitness import Abilities, Capacity, Examined, Lack
+from tuner.machine.fitness import Abilities, Capacity, Examined, Lack, Worker
 from tuner.measure.measurer import DEVICE_ATTEMPTS
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ REPORT = "hvxtune"
 CONNECT_S = 10.0
 _LOOK_S = 1.0
 """How often waiting calls look whether anyone can still do them; how old a list of workers gets."""
+MOST_LISTED = 100
+"""Workers that a conductor names: it writes their names to the database every few seconds."""
 NOBODY_S = 30.0
 """How long a call waits for a worker that can do it, before its job goes back to the queue."""
 
@@ -185,6 +187,10 @@ class Cluster:
             lacks,
             tuple(without),
             Capacity(len(fit), sum(slots)),
+            tuple(
+                Worker(name, count, offer.examined.abilities.measurers, offer.lacks)
+                for name, count, offer in sorted(workers, key=lambda one: (one[2].fit, one[0]))
+            )[:MOST_LISTED],
         )
 
     def _nobody(self, can: str, part: str) -> ToolchainError:
