@@ -34,7 +34,6 @@ BENCHMARKS: Mapping[str, str] = {
     "search": "benchmarks.samplers",
     "search-tables": "benchmarks.search_tables",
     "service": "benchmarks.service",
-    "silicon": "benchmarks.silicon_network",
     "transfer": "benchmarks.transfer",
     "truth": "benchmarks.truth.bench",
     "verification": "benchmarks.verification",

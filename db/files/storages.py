@@ -31,11 +31,6 @@ _REGISTRY: Registry[ArtifactStorage] = Registry(
 )
 
 
-def storage_kinds() -> list[str]:
-    """The names of all kinds."""
-    return _REGISTRY.names()
-
-
 def open_storage(setting: str | None, database: object) -> ArtifactStorage:
     """The storage that ``setting`` names, else ``HVXTUNE_ARTIFACTS``, else the folder
     ``artifacts`` of the state directory. ``database`` is that of the artifacts.

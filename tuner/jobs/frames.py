@@ -1,34 +1,23 @@
-"""Trials as a data frame of pandas or polars, whichever is installed."""
+"""Trials as a data frame of pandas."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any
 
-from tuner.errors import ToolchainError, UserError
+from tuner.errors import ToolchainError
 from tuner.records.trial import Trial
 
-Library = Literal["pandas", "polars"]
-_LIBRARIES: tuple[Library, ...] = ("pandas", "polars")
 
-
-def frame_of(trials: Sequence[Trial], library: Library | None = None) -> Any:
-    """``trials`` as a ``DataFrame`` of ``library``, by default of the first one installed.
-
-    Without either, ``ToolchainError`` names the command that installs one.
-    """
-    if library is not None and library not in _LIBRARIES:
-        raise UserError(f"library='{library}'", accepted=" or ".join(_LIBRARIES))
-    wanted = _LIBRARIES if library is None else (library,)
-    for name in wanted:
-        if find_spec(name) is not None:
-            return import_module(name).DataFrame(columns_of(trials))
-    raise ToolchainError(
-        f"data frames need {' or '.join(wanted)}, which is not installed",
-        next_step=f"pip install {wanted[0]}",
-    )
+def frame_of(trials: Sequence[Trial]) -> Any:
+    """``trials`` as a ``pandas.DataFrame``; ``ToolchainError`` without pandas."""
+    if find_spec("pandas") is None:
+        raise ToolchainError(
+            "data frames need pandas, which is not installed", next_step="pip install pandas"
+        )
+    return import_module("pandas").DataFrame(columns_of(trials))
 
 
 def columns_of(trials: Sequence[Trial]) -> dict[str, list[Any]]:

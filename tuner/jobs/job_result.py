@@ -20,7 +20,6 @@ from tuner.records.trial import Job, Promotion, Schedule, Trial
 from tuner.space import Config
 
 if TYPE_CHECKING:
-    from tuner.jobs.frames import Library
     from tuner.search.doubt import Doubt, Unknown
 
 
@@ -52,15 +51,12 @@ class TuneResult:
     doubt: Doubt | Unknown | None = None
     """How far the choice of ``best`` rests on assumed costs (:mod:`tuner.search.doubt`)."""
 
-    def to_frame(self, library: Library | None = None) -> Any:
-        """The trials as a ``DataFrame``, a row each, of pandas or polars, whichever is installed
-        or asked for. Cycles are those of the fidelity beside them; knobs are ``config_NAME``.
-
-        Without either, ``ToolchainError`` names the command that installs one.
-        """
+    def to_frame(self) -> Any:
+        """The trials as a ``pandas.DataFrame``, a row each. Cycles are those of the fidelity beside
+        them; knobs are ``config_NAME``. ``ToolchainError`` without pandas."""
         from tuner.jobs.frames import frame_of
 
-        return frame_of(self.trials, library)
+        return frame_of(self.trials)
 
 
 def result(job_id: str, store: TrialStore) -> TuneResult:

@@ -24,8 +24,6 @@ from tuner.network.operators import HOST, OPERATORS, ShapeError
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 
-INTEGER_DTYPES = ("uint8", "int8", "int32")
-"""Of the tensors of nodes that do not stay on the host."""
 DTYPES = (
     *("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
     *("float16", "float32", "float64", "bool"),

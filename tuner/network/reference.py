@@ -192,11 +192,6 @@ def from_nhwc(image: Array, layout: str) -> Array:
     return image if layout == "nhwc" else np.ascontiguousarray(image.transpose(0, 3, 1, 2))
 
 
-def conv_sums(graph: Graph, node: Node, image: Array, weights: Array, *bias: Array) -> Array:
-    """The sums (i32, channels last) that the convolution ``node`` requantizes."""
-    return _conv_sums(_Call(graph, node), image, weights, *bias)
-
-
 def _conv_sums(call: _Call, image: Array, weights: Array, *bias: Array) -> Array:
     attributes = call.attributes
     layout, group = attributes["layout"], attributes["group"]

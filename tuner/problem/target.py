@@ -15,7 +15,6 @@ from tuner.errors import ToolchainError, UserError
 from tuner.identity import digest_of
 
 KIB = 1024
-MIB = 1024 * KIB
 
 
 @dataclass(frozen=True)

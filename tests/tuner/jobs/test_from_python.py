@@ -56,18 +56,14 @@ def test_a_frame_has_the_trials_that_failed(stand_ins: None, monkeypatch: Any) -
 
     refusing = lambda name: lambda workers=1: standing_in_for(name)(workers, fault=refuse)  # noqa: E731
     monkeypatch.setattr(executor, "find_generator", refusing)
-    frame = tuner.tune("scale_u8", **OPTIONS).to_frame("pandas")
+    frame = tuner.tune("scale_u8", **OPTIONS).to_frame()
     assert set(frame["outcome"]) == {"timeout"}
     assert set(frame["error"]) == {"over 20 s"}
     assert frame["cycles"].isna().all()
 
 
-def test_without_a_library_the_command_is_named(stand_ins: None, monkeypatch: Any) -> None:
+def test_without_pandas_the_command_is_named(stand_ins: None, monkeypatch: Any) -> None:
     found = tuner.tune("scale_u8", **OPTIONS)
     monkeypatch.setattr(frames, "find_spec", lambda name: None)
     with pytest.raises(ToolchainError, match="pip install pandas"):
         found.to_frame()
-    with pytest.raises(ToolchainError, match="pip install polars"):
-        found.to_frame("polars")
-    with pytest.raises(UserError, match="pandas or polars"):
-        found.to_frame("numpy")  # type: ignore[arg-type]

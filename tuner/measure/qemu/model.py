@@ -280,15 +280,10 @@ class Hierarchy:
         )
 
 
-HierarchySources = Mapping[str, str]
-"""Where each number of a :class:`Hierarchy` comes from."""
-
-
-def hierarchy_of(file: ModelFile) -> tuple[Hierarchy, HierarchySources]:
+def hierarchy_of(file: ModelFile) -> Hierarchy:
     """The hierarchy in ``file``; ``ToolchainError`` names the line of a broken entry."""
     names = [field.name for field in fields(Hierarchy)]
     values: dict[str, int] = {}
-    sources: dict[str, str] = {}
     try:
         table = file.table("hierarchy")
         for name in (*names, *table):
@@ -301,10 +296,10 @@ def hierarchy_of(file: ModelFile) -> tuple[Hierarchy, HierarchySources]:
             if name not in table:
                 raise BadEntryError(f"[{place}] is missing", r"\Z")
             values[name] = _whole(place, name, number(place, table[name], "value", 1, 4096))
-            sources[name] = source(place, table[name], ("value", "source"))
+            source(place, table[name], ("value", "source"))  # each must name one
     except BadEntryError as error:
         raise file.bad_entry(error) from None
-    return Hierarchy(**values), sources
+    return Hierarchy(**values)
 
 
 def _whole(place: str, name: str, value: float) -> int:
@@ -517,7 +512,6 @@ class TimingModel:
 
     rules: Rules
     hierarchy: Hierarchy
-    hierarchy_sources: HierarchySources
     specs: ParameterSpecs
     digest: str
 
@@ -536,5 +530,4 @@ def find_model(arch: str) -> TimingModel:
 def load_model(path: Path) -> TimingModel:
     """The model in the file at ``path``, checked; ``ToolchainError`` names the line."""
     file = read_model_file(path)
-    hierarchy, sources = hierarchy_of(file)
-    return TimingModel(rules_of(file), hierarchy, sources, specs_of(file), file.digest)
+    return TimingModel(rules_of(file), hierarchy_of(file), specs_of(file), file.digest)

@@ -107,8 +107,6 @@ BLOCK = np.dtype(
     ]
 )
 BRANCH = np.dtype([("address", "<u4"), ("first_target", "<u4"), ("went_to", "<u8", 2)])
-NO_BRANCH = 0xFFFFFFFF
-"""``branch`` of a block that does not end in a conditional jump."""
 TRANSITION = np.dtype(
     [
         ("block", "<u4"),

@@ -483,7 +483,6 @@ class Simulation:
 
     ``texts`` holds QEMU's disassembly of each row of ``results.packet_table`` if the orders asked
     to keep it, else nothing; ``functions`` then names functions by their first address.
-    ``analysis_s`` is the wall time from the end of the run to cycles.
     """
 
     timing: Timing
@@ -493,7 +492,6 @@ class Simulation:
     code_bytes: int
     link_s: float
     run_s: float
-    analysis_s: float
 
 
 def simulate(
@@ -523,7 +521,6 @@ def simulate(
         ended_at = time.perf_counter()
         results = session.results()
         judge(ending, results, program, image, memory.contents(), orders.target, timeout_s)
-        judged_at = time.perf_counter()
         timing = timing_of(results, orders.model, orders.target.hvx_contexts)
         if orders.timed_cycles and timing.cycles > orders.timed_cycles:
             # The plugin stops at a lower bound that leaves fractions of cycles out.
@@ -536,7 +533,6 @@ def simulate(
             code_bytes=program.code_bytes,
             link_s=linked_at - start,
             run_s=ended_at - linked_at,
-            analysis_s=time.perf_counter() - judged_at,
         )
 
 

@@ -79,11 +79,6 @@ class Storage:
         """Whether nothing pads."""
         return self.size_bytes == prod(self.shape)
 
-    def reshaped(self, shape: Shape) -> Storage | None:
-        """The storage of the same bytes in ``shape``; ``None`` where an element would have to
-        move."""
-        return Storage.of(shape) if self == Storage.of(self.shape) else None
-
     def placed(self, elements: Array) -> Array:
         """``elements`` (bytes, of ``shape``) as they lie in memory, ``fill`` between them:
         (``size_bytes``,)."""
