@@ -15,11 +15,3 @@ def test_what_is_faster_on_hardware_is_faster_in_the_model() -> None:
             assert (ratio > 1) == (anchor.low > 1), anchor.what
     for ratio in found["4 threads over 1, gemm 256^3"].values():
         assert 2 < ratio <= 4
-
-
-@pytest.mark.parametrize(
-    ("ratio", "verdict"),
-    [(2.5, "within"), (1.0, "the other way"), (7.9, "2.0x above"), (1.14, "2.0x below")],
-)
-def test_verdicts(ratio: float, verdict: str) -> None:
-    assert next(a for a in ANCHORS if a.high == 3.95).verdict(ratio) == verdict

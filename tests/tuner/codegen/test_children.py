@@ -50,7 +50,3 @@ def test_a_child_that_only_waits_is_ended_at_last(client: int) -> None:
     begun = time.monotonic()
     assert wait_for(child(lambda: time.sleep(600)), 0.1, client, patience=4) == ("timeout", 0)
     assert time.monotonic() - begun >= 0.4
-
-
-def test_how_a_child_ended_is_told(client: int) -> None:
-    assert wait_for(child(lambda: os.kill(os.getpid(), 9)), 20, client) == ("signal", 9)

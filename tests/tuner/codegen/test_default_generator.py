@@ -11,7 +11,6 @@ from service.cli.measurement import read_config
 from tests.rig.scale_u8 import ScaleU8
 from tuner.codegen import generator_for, generator_of, space_of, starts_of
 from tuner.codegen.portfolio import GENERATOR
-from tuner.errors import UserError
 from tuner.executor.baselines import baseline_of
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
@@ -38,13 +37,6 @@ def test_a_job_searches_the_portfolio_unless_told_otherwise() -> None:
     assert JobOptions.of({}).generator is None
     assert generator_for(GEMM) == DEFAULT_GENERATOR == "portfolio"
     assert generator_for(GEMM, "halide") == "halide"
-
-
-def test_a_kernel_with_its_own_generator_has_it_unless_another_is_asked_for() -> None:
-    assert generator_for(Packaged()) == generator_for(Packaged(), "package") == "package"
-    for other in ("halide", DEFAULT_GENERATOR):
-        with pytest.raises(UserError, match=rf"generator '{other}'.*leave the generator out"):
-            generator_for(Packaged(), other)
 
 
 def test_a_single_config_says_what_makes_its_code(problem: Problem) -> None:

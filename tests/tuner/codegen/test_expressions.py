@@ -9,7 +9,6 @@ from tuner.codegen.halide.uploads.expressions import (
     bits_of,
     calls_of,
     chooses,
-    combination,
     follows_loops,
     looks_up,
     reads_apart,
@@ -41,23 +40,6 @@ def test_calls_are_found_with_their_arguments_however_nested():
 )
 def test_an_index_follows_its_loops_unless_something_bounds_it(index, follows):
     assert follows_loops(index, KNOWN, frozenset({"r$x"})) is follows
-
-
-@pytest.mark.parametrize(
-    ("value", "found"),
-    [
-        ("((uint16)f(x, y) + (uint16((uint8)g(x + r$x, y))*uint16(3)))", "sum"),
-        ("max((uint8)f(x), (uint8)image(r$x, x))", "max"),
-        ("min((uint8)image(r$x, x), (uint8)f(x))", "min"),
-        ("(f(x) + int32((int8)image(r$x, x)))", "sum"),
-        ("(let t1 = (int32((int8)g(r$x, x)) - int32(2)) in (f(x) + (t1*t1)))", "sum"),
-        ("((uint16)f(x, r$x - 1) - uint16((uint8)g(x, r$x)))", ""),
-        ("(uint16)ff(x) + uint16(1)", ""),
-        ("(((uint32)f(x)*(uint32)2) + (uint32)1)", ""),
-    ],
-)
-def test_how_an_update_joins_a_term(value, found):
-    assert combination(value, "f") == found
 
 
 def test_what_is_read_beside_its_reader_or_looked_up_is_told():

@@ -65,14 +65,6 @@ def test_every_kind_of_tile_is_right(generator, knobs):
 
 
 @pytest.mark.slow
-def test_a_product_stays_below_what_schedules_reach(generator):
-    """66,749 packets and 70,168 cycles when it was written; Halide's best took 69.6k and 82.5k."""
-    found = measured(generator, problem_of("gemm_u8", m=256, n=256, k=256))
-    assert found.packets <= 67_000
-    assert found.cycles <= 70_500
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "params",
     [

@@ -6,7 +6,6 @@ from tuner.codegen.halide.loop_origins import (
     Directive,
     LoopOrigin,
     NestLine,
-    origins,
     read_nest,
     read_schedule,
 )
@@ -81,18 +80,6 @@ SCHEDULE = """
 """
 OUTER = LoopOrigin("C", 0, "y.yo")
 INNER = LoopOrigin("sums", 1, "r")
-RAN = [
-    (0x100, "{ r8 = #0 ; loop1(0x108,#4) }"),
-    (0x108, "{ r5 = r10 ; r9 = memw(r10+#64) ; loop0(0x110,#10) }"),
-    (0x110, "{ v2.uw += vrmpy(v3.ub,v1.ub) ; r6 = memw(r5+#0) }"),
-    (0x118, "{ r7 = mpyi(r6,r1) }:endloop0"),
-    (0x11C, "{ r8 = add(r8,#1) ; nop ; vmem(r10+#1) = v2 }:endloop1"),
-    (0x124, "{ jumpr r31 }"),
-]
-
-
-def test_packets_are_found_in_the_assembly() -> None:
-    assert origins(ASSEMBLY, RAN) == {0x108: OUTER, 0x110: INNER, 0x118: INNER}
 
 
 def test_a_loop_nest_tells_function_stage_and_dimension() -> None:

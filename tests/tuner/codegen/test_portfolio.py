@@ -14,7 +14,7 @@ from tuner.codegen.confinement import SYSTEM
 from tuner.codegen.halide.servers import CompileServers
 from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
 from tuner.conformance.patience import PATIENCE_S
-from tuner.errors import CandidateError, UserError
+from tuner.errors import CandidateError
 from tuner.jobs import tuning
 from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel, kernel_names
@@ -66,15 +66,6 @@ def test_what_right_code_needs_takes_the_place_of_a_knob():
         *("-mllvm", "-enable-pipeliner=false", "-mllvm", "-other=1"),
     ]
     assert clang.with_llvm_arguments(options, ()) == options
-
-
-def test_a_kernel_without_a_c_form_is_refused_by_name(monkeypatch):
-    monkeypatch.setenv("HVXTUNE_KERNELS", "scale_u8=tests.rig.scale_u8:ScaleU8")
-    problem = problem_of("scale_u8")
-    with pytest.raises(UserError, match="scale_u8 has no C form"):
-        space_of("c-autovec", find_kernel("scale_u8"), problem)
-    choices = Portfolio.space(find_kernel("scale_u8"), problem).knob(GENERATOR).choices
-    assert choices == ("halide", "halide-clang")
 
 
 def test_a_kernel_that_cannot_be_loaded_stops_no_job_of_another(monkeypatch):

@@ -7,7 +7,6 @@ import pytest
 
 from tuner.conformance.candidates import scale_problem
 from tuner.kernels import find_kernel
-from tuner.measure import cases as cases_module
 from tuner.measure.cases import Case, cases_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
@@ -58,8 +57,3 @@ def test_only_open_shapes_are_tried_in_other_shapes(contract: Contract) -> None:
         case.arguments[0].spec.shape for case in cases_of(scale_problem(contract, n=512)).cases
     }
     assert (len(shapes) > 1) == (contract is not Contract.STATIC)
-
-
-def test_large_problems_are_tried_on_two_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cases_module, "LARGE_BYTES", 100)
-    assert len(cases_of(scale_problem()).cases) == 2

@@ -30,13 +30,6 @@ def test_the_roofline_of_a_gemm_is_the_multiplier() -> None:
     assert roofline.memory is None
 
 
-def test_bytes_from_ddr_can_bind() -> None:
-    roofline = gemm_roofline(cycles=100_000, moved_bytes=1_000_000)
-    assert roofline.binding.resource == "ddr"
-    assert roofline.binding.cycles == 1_000_000 / 16
-    assert roofline.share_of_peak == gemm_roofline(100_000).share_of_peak
-
-
 LOOP = "{{ loop0(1f,#{times}) }}\n1: {{ v6.uw = vrmpy(v5.ub,v1.ub) }}\n{last}:endloop0\n"
 
 
@@ -66,13 +59,3 @@ def test_a_cause_only_one_has_is_in_the_comparison(both: tuple[Explanation, Expl
     comparison = compare(*both)
     (stall,) = comparison.causes["dependency"]
     assert (stall.name, stall.own, stall.other) == ("vector multiply", 0, 19)
-
-
-def test_figures_are_for_each_vector_of_output(both: tuple[Explanation, Explanation]) -> None:
-    own, other = both
-    figures = {pair.name: pair for pair in compare(own, other).per_output_vector}
-    assert figures["cycles"].own * own.output_vectors == pytest.approx(own.cycles)
-    assert figures["vector multiply"].other * other.output_vectors == pytest.approx(20)
-    assert figures["unaligned accesses"].own == 0
-    assert figures["unaligned accesses"].other * other.output_vectors == pytest.approx(20)
-    assert "spills" not in figures, "what neither has is left out"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tuner.measure.explained import explain_packets, packet_with, region_with
+from tests.tuner.measure.explained import explain_packets, packet_with
 from tests.tuner.measure.qemu.microbenchmark import MODEL, TARGET, nops
 from tests.tuner.measure.qemu.test_control_rules import parallel
 from tuner.conformance.candidates import scale_artifact, scale_problem
@@ -125,14 +125,6 @@ def test_branches_are_booked_at_the_jump(tmp_path: Path) -> None:
     assert set(jump.stalls) == {"branch"}
     assert explanation.totals.stalls == jump.stalls
     assert jump.events == {"rarer_way": 1}
-
-
-def test_slots_and_kinds_add_up_over_executions(tmp_path: Path) -> None:
-    body = "{ loop0(1f,#10) }\n1: { v5 = vmem(r10+#0) ; v6 = v1 ; r4 = #1 }:endloop0"
-    region = region_with(explain_packets(body, tmp_path), "v5 = vmem")
-    assert region.totals.kinds == {"vector load": 10, "vector arithmetic": 10, "scalar": 10}
-    assert (region.totals.slots, region.totals.vector_instructions) == (30, 20)
-    assert (region.totals.packets, region.totals.vector_packets) == (10, 10)
 
 
 def test_the_json_form_says_what_adds_up(mixed: Explanation) -> None:

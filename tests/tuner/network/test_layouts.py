@@ -16,7 +16,7 @@ from tests.tuner.network.running.test_steps import (
 from tuner.kernels import find_kernel
 from tuner.kernels.blocked import BlockedConv, BlockedDepthwiseConv, BlockedExpandedConv
 from tuner.network import Graph, layouts
-from tuner.network.layers import Layer, layers, recorded
+from tuner.network.layers import Layer, layers
 from tuner.network.layouts import laid_out
 from tuner.network.planning.costs import DECLARED, ESTIMATED, OF_PEAK, costs
 from tuner.network.planning.recorded import of_sequence
@@ -24,7 +24,7 @@ from tuner.network.planning.sequence import Group, Plan, cost_of
 from tuner.network.planning.tasks import tasks_of
 from tuner.network.planning.topology import Link, Topology, Unit
 from tuner.network.running import offload
-from tuner.network.running.steps import CopyIn, steps_of
+from tuner.network.running.steps import steps_of
 from tuner.records.network_plan import ELSEWHERE
 
 SUMS_MANY = 0
@@ -63,13 +63,6 @@ def test_what_reads_and_writes_blocks_has_them_and_expansions_are_fused() -> Non
     ]
     assert found[2].fit.within == found[3].node.name
     assert found[3].fit.first == found[2].node
-
-
-def test_the_record_says_what_is_done_in_the_call_of_another() -> None:
-    kept = recorded(laid_out(residuals()))
-    within = [one for one in kept if one.within]
-    assert [one.within for one in within] == [kept[3].name, kept[8].name]
-    assert all(one.kernel is None and one.steps == 1 and one.macs for one in within)
 
 
 def test_a_plan_has_two_layers_of_one_call_as_one_task() -> None:
@@ -112,13 +105,6 @@ def test_a_plan_has_two_layers_of_one_call_as_one_task() -> None:
     assert [bar.layer for bar in kept.bars if bar.kind == "task"] == [0, 1, 3, 4, 5, 6, 8]
 
 
-def test_nothing_is_converted_in_a_region() -> None:
-    graph = residuals()
-    steps = steps_of(graph, laid_out(graph), TARGET, nothing_beside)
-    assert not repacks(steps)
-    assert sum(isinstance(step, CopyIn) for step in steps.steps) == 2, "the image, either way"
-
-
 @pytest.mark.parametrize("with_windows_of_a_sum", [False, True])
 def test_results_are_those_of_channels_last(
     monkeypatch: pytest.MonkeyPatch, with_windows_of_a_sum: bool
@@ -151,11 +137,6 @@ def test_windows_of_a_sum_or_of_what_was_converted_have_channels_last(
         "qdepthwise_conv2d_u8",
         BlockedConv.name,
     ]
-
-
-def test_a_region_must_be_worth_its_conversions() -> None:
-    graph = residuals(with_windows_of_a_sum=True)
-    assert laid_out(graph) == layers(graph)
 
 
 def test_what_two_layers_read_is_made_by_a_call_of_its_own() -> None:

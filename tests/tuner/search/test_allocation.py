@@ -31,10 +31,6 @@ def test_the_search_with_most_cycles_left_to_save_goes_on() -> None:
     assert next_search([search((2, 1000)), search((2, 5000))]) == 1
 
 
-def test_occurrences_count() -> None:
-    assert next_search([search((2, 1000), weight=9), search((2, 5000))]) == 0
-
-
 def test_trials_that_saved_nothing_make_room_for_others() -> None:
     tired = search((2, 5000), (40, 5000))
     assert next_search([tired, search((2, 1000))]) == 1
@@ -43,17 +39,6 @@ def test_trials_that_saved_nothing_make_room_for_others() -> None:
 def test_what_still_saves_goes_on() -> None:
     saving, done = search((10, 9000), (14, 5000)), search((10, 5000), (14, 5000))
     assert next_search([done, saving]) == 1
-
-
-def test_hope_fades_where_no_trial_has_changed_anything() -> None:
-    stubborn, fresh = search((1, 9000), (4, 9000)), search((1, 3000), (2, 2900))
-    assert next_search([stubborn, fresh]) == 1
-    yielding = search((1, 20000), (4, 9000))
-    assert next_search([yielding, fresh]) == 0
-
-
-def test_near_its_peak_nothing_is_left_to_save() -> None:
-    assert next_search([search((2, 5000), peak=4999), search((2, 1000), peak=10)]) == 1
 
 
 def test_a_relative_far_better_off_shows_how_much_is_left() -> None:
@@ -92,10 +77,6 @@ def test_a_trial_that_would_not_end_in_time_is_not_begun() -> None:
     large, small = timed(2, 5000, 20.0), timed(40, 20, 80.0)
     assert next_search([large, small], seconds_left=5.0) == 1
     assert next_search([large, small], seconds_left=1.0) is None
-
-
-def test_what_has_had_no_trial_may_begin_as_long_as_there_is_time() -> None:
-    assert next_search([timed(2, 5000, 20.0), SearchState(1, 10, "f")], seconds_left=0.1) == 1
 
 
 def test_what_is_left_ends_at_the_peak_and_at_twice_the_share_of_the_best_of_its_kernel() -> None:

@@ -110,15 +110,6 @@ def test_a_job_that_prefers_the_robust_schedule_is_told_about_that_one() -> None
     assert known([LOADS, FEW_LOADS], trial=7) == found
 
 
-def test_the_side_of_a_hinge_may_be_below() -> None:
-    misses = counted(1, serial({"packets": 1000, "l1_misses": 100}))
-    none = counted(2, serial({"packets": 1500}))
-    hinge = known([misses, none], trial=2).hinge
-    assert hinge is not None
-    assert (hinge.cost, hinge.side, hinge.trial) == ("l1_miss", "below", 1)
-    assert hinge.threshold == pytest.approx(5)  # 1000 + 100 x = 1500
-
-
 def test_what_nobody_can_tell_apart_is_tied() -> None:
     others = [counted(n, serial({"packets": 1000 + n})) for n in range(2, 8)]
     found = known([counted(1, serial({"packets": 1000})), *others])
@@ -132,10 +123,6 @@ def test_what_nobody_can_tell_apart_is_tied() -> None:
 
 
 # What is not known
-
-
-def test_without_a_model_there_is_no_doubt() -> None:
-    assert doubt_of([], TARGET) is None
 
 
 @pytest.mark.parametrize(
@@ -195,12 +182,6 @@ def test_shares_and_losses_are_those_of_counting_point_by_point(seed: int, sched
 # The box
 
 
-def test_every_cost_that_nobody_published_is_varied_zero_ones_too() -> None:
-    assert "l2_access" in NAMES
-    assert SPECS["l2_access"].value == 0
-    assert {name for name in SPECS if SPECS[name].assumed} == set(NAMES)
-
-
 def test_points_are_always_the_same_and_take_every_part_of_each_range_equally_often() -> None:
     points = box(SPECS, NAMES, 64)
     assert points == box(SPECS, NAMES, 64)
@@ -245,10 +226,3 @@ def test_condensed_events_have_the_cycles_of_all(seed: int, kind: str) -> None:
         for point in box(SPECS, NAMES, 8)
     ]
     assert np.abs(losses).mean() < 0.05
-
-
-def test_condensed_serial_code_has_its_cycles_at_all_costs() -> None:
-    events = made_events(np.random.default_rng(3), "misses apart")
-    kept = condensed(events, NOMINAL, 4)
-    for point in box(SPECS, NAMES, 16):
-        assert cycles_of(kept, point, 4).total == pytest.approx(cycles_of(events, point, 4).total)

@@ -11,7 +11,6 @@ from tuner.search.samplers.gaussian_process import (
     Metric,
     Settings,
     loss_and_slope,
-    lower_inverse,
 )
 from tuner.search.samplers.points import INACTIVE
 from tuner.space import Knob, Space
@@ -52,37 +51,6 @@ def test_slopes_are_those_of_the_loss(balance):
             loss_and_slope(pairs, targets, nudged(settings, place, by))[0] for by in (1e-5, -1e-5)
         )
         assert slope[place] == pytest.approx((above - below) / 2e-5, rel=1e-3, abs=1e-5)
-
-
-def test_pairs_have_the_distances_that_features_have():
-    """For one pair of rows after the other, by each knob alone and by its own term alone."""
-    rows = some_rows(20)
-    features, pairs = METRIC.features(rows), METRIC.pairs(rows)
-    for knob, only in enumerate(np.eye(len(SPACE.knobs))):
-        for form, found in (
-            (METRIC.form(only), pairs.distances[knob]),
-            (METRIC.main_form(only), pairs.mains[knob]),
-        ):
-            matrix = features @ form @ features.T
-            assert found == pytest.approx(matrix[pairs.later, pairs.earlier], abs=1e-6)
-    assert len(pairs.later) == 20 * 19 // 2
-
-
-@pytest.mark.parametrize("rows", [1, 32, 33, 77, 120])
-def test_the_inverse_of_a_triangle_is_one(rows):
-    lower = np.tril(np.random.default_rng(rows).uniform(0.1, 1.0, (rows, rows))) / rows
-    lower[np.diag_indices(rows)] += 1.0
-    assert lower_inverse(lower) @ lower == pytest.approx(np.eye(rows), abs=1e-12)
-
-
-def test_the_covariance_is_one_where_rows_agree_and_no_less_than_none():
-    rows = some_rows(60)
-    features = METRIC.features(rows)
-    settings = Settings(np.full(5, 0.5), -5.0, 0.0, 0.0)
-    model = GaussianProcess(METRIC, rows[:1], np.zeros(1), settings)
-    kernel = model._covariance(features, features).astype(np.float64)
-    assert np.diag(kernel) == pytest.approx(np.ones(60), abs=1e-5)
-    assert np.linalg.eigvalsh(kernel).min() > -1e-4
 
 
 def test_what_each_choice_is_worth_is_learned_from_few_results():

@@ -385,14 +385,6 @@ def test_the_default_waits_for_a_valid_trial_and_then_comes_once():
     assert default.number >= 3
 
 
-def test_the_default_is_in_every_budget_but_the_smallest():
-    for trials, origins in ((1, {"textbook"}), (2, {"textbook", "default"})):
-        rig = Rig(budget=Budget(trials=trials))
-        rig.generator.fault = lambda c: CandidateError(Outcome.TIMEOUT, "slow")
-        assert rig.run() is JobState.FAILED
-        assert {t.origin for t in rig.trials} == origins
-
-
 def test_a_device_error_is_retried_and_then_recorded_as_such():
     rig = Rig(budget=Budget(trials=2))
     failures = iter([DeviceError("gone")] * 4)

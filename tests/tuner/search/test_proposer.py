@@ -10,7 +10,7 @@ from tuner.errors import UserError
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Trial
 from tuner.search.proposer import Proposer
-from tuner.search.samplers import DEFAULT_SAMPLER, sampler_for, sampler_names
+from tuner.search.samplers import sampler_for, sampler_names
 from tuner.space import Knob, Space
 
 OBJECTIVES = ("cycles", "code_bytes")
@@ -29,11 +29,6 @@ def test_a_sampler_for_one_goal_says_which_can_do_several(sampler):
     with pytest.raises(UserError) as caught:
         sampler_for(sampler, OBJECTIVES)
     assert set(caught.value.accepted.split(", ")) >= set(SEVERAL)
-
-
-def test_the_usual_sampler_can_do_what_is_asked():
-    assert sampler_for(None, ["cycles"]) == DEFAULT_SAMPLER
-    assert sampler_for(sampler_for(None, OBJECTIVES), OBJECTIVES)
 
 
 def test_failures_feed_back():

@@ -13,7 +13,7 @@ import pytest
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInMeasurer
 from tests.tuner.search.test_ladder import Climb
-from tests.tuner.search.test_loop import LOOKUP, PROBLEM, SPACE, Rig
+from tests.tuner.search.test_loop import LOOKUP, PROBLEM, Rig
 from tuner.errors import UserError
 from tuner.jobs.job_result import result
 from tuner.jobs.tuning import plan
@@ -85,19 +85,6 @@ def test_the_stored_best_is_the_preferred_one(prefer: Preference, vectors: int) 
     assert found.schedule.measurement.cycles == found.best.measurement.cycles  # type: ignore[union-attr]
     assert isinstance(found.doubt, doubt.Doubt)
     assert found.doubt.trial == found.best.number
-
-
-def test_the_best_remains_the_stored_schedule_of_the_fewest_cycles() -> None:
-    rig = rig_of("fastest")
-    rig.run()
-    again = rig_of()
-    spec = again.store.job(again.job_id).spec
-    again.store, again.job_id = rig.store, rig.store.create_job(spec, SPACE, {}).id
-    assert again.run() is JobState.DONE
-    assert vectors_of(rig) == FASTEST
-    best = result(again.job_id, rig.store).best
-    assert best is not None
-    assert best.config["vectors"] == ROBUST
 
 
 def test_a_resumed_job_tells_the_sampler_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,11 +222,3 @@ def test_what_a_robust_search_cannot_do_is_refused(options: dict[str, Any], reas
 
 
 # At the end of a job
-
-
-def test_without_counted_events_the_choice_is_the_fastest() -> None:
-    rig = rig_of()
-    rig.measurer.events_of = None
-    assert rig.run() is JobState.DONE
-    best = rig.store.best(LOOKUP)
-    assert best.measurement.cycles == min(t.measurement.cycles for t in rig.trials)

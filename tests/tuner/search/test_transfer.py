@@ -110,11 +110,6 @@ def test_a_config_of_another_space_becomes_the_nearest_legal_one(config, nearest
     assert project(TARGET_SPACE, Config(config), DEFAULT).as_dict() == nearest
 
 
-def test_a_config_that_is_legal_stays_as_it_is():
-    for config in TARGET_SPACE:
-        assert project(TARGET_SPACE, config, DEFAULT) == config
-
-
 def test_jobs_of_other_caches_are_not_begun_with(jobs):
     jobs.run(jobs.submit(512))
     job = jobs.submit(640)

@@ -57,19 +57,10 @@ def test_what_failed_on_others_is_not_tried() -> None:
     assert tried(lucky, *cut_off) == []
 
 
-def test_what_it_tried_itself_is_left_out() -> None:
-    own = relative("own", 512, u1=1000, u4=2000)
-    assert tried(relative("a", 640, u1=1000, u2=900, u4=500), by=own) == [(2, "transfer:a-1")]
-
-
 def test_what_the_space_has_not_becomes_what_is_nearest() -> None:
     narrow = replace(SPACE, constraints=(Constraint("unroll <= 2", "no room"),))
     own = relative("own", 512, narrow, u1=1000)
     assert tried(relative("a", 640, u1=1000, u8=500), by=own) == [(2, "transfer:a-1")]
-
-
-def test_without_a_valid_textbook_nothing_is_known_to_be_better() -> None:
-    assert tried(relative("a", 640, u1=None, u2=500)) == []
 
 
 TWO = Space("two", (*SPACE.knobs, Knob("tile", (1, 2), "rows of a tile")))

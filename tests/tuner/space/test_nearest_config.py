@@ -1,8 +1,5 @@
 """The config of a space that is nearest to wanted values."""
 
-import pytest
-
-from tuner.errors import UserError
 from tuner.space import Constraint, Knob, Space
 
 SPACE = Space(
@@ -32,9 +29,3 @@ def test_what_does_not_fit_becomes_the_first_choice_that_does() -> None:
 def test_a_later_dead_end_changes_an_earlier_choice_that_was_not_wanted() -> None:
     found = SPACE.nearest_config({"tile": 2}).as_dict()
     assert found == {"tile": 2, "align": "on", "tail": "guarded"}
-
-
-def test_an_empty_space_is_said_to_be_one() -> None:
-    empty = Space("example", SPACE.knobs, (Constraint("tile > 8", "none is"),), SPACE.constants)
-    with pytest.raises(UserError):
-        empty.nearest_config({})

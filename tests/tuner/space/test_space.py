@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import UserError
-from tuner.space import Config, Constraint, Knob, Space
+from tuner.space import Constraint, Knob, Space
 
 TILING = Space(
     kernel="example",
@@ -176,29 +176,3 @@ def test_a_condition_that_divides_by_zero_does_not_hold():
 def test_refuses_json_that_is_no_space(data):
     with pytest.raises(UserError):
         Space.from_dict(data)
-
-
-def test_digest_changes_with_every_part():
-    base = TILING.as_dict()
-    seen = {TILING.digest}
-    for part, value in (
-        ("kernel", "other"),
-        ("constants", {"limit": 4}),
-        ("constraints", base["constraints"][:1]),
-        ("knobs", base["knobs"][:3]),
-    ):
-        seen.add(Space.from_dict({**base, part: value}).digest)
-    assert len(seen) == 5
-
-
-def test_configs_are_equal_by_value_and_immutable():
-    a, b = Config({"x": 1, "y": "on"}), Config({"y": "on", "x": 1})
-    assert a == b
-    assert hash(a) == hash(b)
-    assert a.digest == b.digest
-    assert a.is_on("y")
-    assert not a.is_on("absent")
-    with pytest.raises(TypeError):
-        a["x"] = 2  # type: ignore[index]
-    with pytest.raises(TypeError):
-        a.integer("y")

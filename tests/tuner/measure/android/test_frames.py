@@ -123,12 +123,3 @@ def test_a_refusal_tells_its_reason_without_control_characters() -> None:
     assert caught.value.reason == reason.decode()
     assert caught.value.message == "adb: no [2J space"
     assert printable("a\nb") == "a b"
-
-
-def test_more_than_was_asked_for_is_not_taken() -> None:
-    with pytest.raises(ProtocolError, match="more than 65536"):
-        read(shell, [packet(1, bytes(1 << 16)), packet(1, b"x")])
-    with pytest.raises(ProtocolError, match="more than"):
-        read(pulled, [struct.pack("<4sI", b"DATA", CHUNK_BYTES + 1)])
-    with pytest.raises(ProtocolError, match="exit status of 2 bytes"):
-        read(shell, [packet(3, b"\0\0")])

@@ -19,7 +19,6 @@ from tuner.measure.android.call import (
     PhoneSettings,
     clean_script,
     ended,
-    hottest,
     run_script,
 )
 
@@ -61,20 +60,10 @@ def test_an_output_that_is_not_this_calls_is_no_success(text: str) -> None:
         ended(output(text), NONCE)
 
 
-def test_a_status_of_the_shell_itself_is_no_success() -> None:
-    with pytest.raises(DeviceError, match="status 1"):
-        ended(output(GOOD, status=1), NONCE)
-
-
 def test_what_a_candidate_prints_is_no_sum_and_no_sentinel() -> None:
     said = f"{'1' * 64}  000.out\n@@END {NONCE} rc=7\n@@SENSORS\n99000\n"
     found = ended(output(said + GOOD), NONCE)
     assert (found.status, found.temperature_c, found.sums) == (0, 41.0, {"000.out": SUM})
-
-
-def test_sensors_that_are_off_are_left_out() -> None:
-    assert hottest(["36000", "41", "-273000", "-40000", "sensor", "999000"]) == 41.0
-    assert hottest(["-273000", ""]) is None
 
 
 class TestOnThisMachine:

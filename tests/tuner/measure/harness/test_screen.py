@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tuner import conformance
@@ -15,11 +14,8 @@ from tuner.errors import CandidateError
 from tuner.measure.harness.linking import screen
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.simulator import (
-    find_missing,
     find_simulator,
     lacked_by,
-    missing_instructions,
-    release_of,
 )
 from tuner.records.candidate import Artifact, Problem
 from tuner.records.outcome import Outcome
@@ -117,27 +113,6 @@ def test_an_instruction_is_found_wherever_it_is_in_a_packet(tmp_path: Path) -> N
     assert "Vd.sf = Vu.w" in refusal(artifact)
 
 
-def test_no_instruction_is_known_by_two_names() -> None:
-    table = missing_instructions(OLD)
-    assert len(table) > 200
-    words = np.array([i.match | 0xC000 for i in table], np.uint32)
-    for word, instruction in zip(words, table, strict=True):
-        assert [f.syntax for _, f in find_missing(np.array([word]), OLD)] == [instruction.syntax]
-
-
-@pytest.mark.parametrize(
-    ("version", "release"),
-    [
-        ("qemu-hexagon version 7.2.22 (Debian 1:7.2+dfsg-7)", (7, 2)),
-        ("qemu-hexagon version 10.0.13", (10, 0)),
-    ],
-)
-def test_the_line_about_the_version_names_the_release(
-    version: str, release: tuple[int, int]
-) -> None:
-    assert release_of(version) == release
-
-
 # Odd forms
 
 ENTRY = "int entry(void) { return 0; }\n"
@@ -208,14 +183,6 @@ def test_an_object_that_does_not_fit_the_harness_is_infeasible(
         measurer.measure(problem, artifact)
     assert caught.value.outcome is Outcome.INFEASIBLE
     assert says in caught.value.message
-
-
-def test_position_independent_code_is_welcome(problem: Problem) -> None:
-    source = Path(conformance.__file__).with_name("scale_u8.c")
-    flags = (f"-DENTRY={problem.symbol}", "-DBEHAVIOUR=WELL", "-fPIC")
-    artifact = artifact_of(source, problem.symbol, flags)
-    with QemuMeasurer() as measurer:
-        assert measurer.measure(problem, artifact).measurement.verified
 
 
 def test_an_object_of_endless_tables_is_refused_at_once(tmp_path: Path) -> None:

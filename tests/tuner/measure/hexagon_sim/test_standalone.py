@@ -17,7 +17,6 @@ from tuner.measure.dsp.sdk import SDK_VARIABLES
 from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimMeasurer, HexagonSimSettings
 from tuner.measure.hexagon_sim.packets import read_packets
 from tuner.measure.hexagon_sim.standalone import (
-    StandaloneForm,
     StandaloneTools,
     alone,
     driver_program,
@@ -134,19 +133,6 @@ def test_the_measurer_takes_the_tools_alone_and_names_what_they_lack(
         (root / "Tools/bin/hexagon-clang").unlink()
         with pytest.raises(UserError, match="have no Tools/bin/hexagon-clang"):
             measurer.require(find_target("hexagon-v68"))
-
-
-def test_the_command_line_is_the_published_one(tmp_path: Path) -> None:
-    form = StandaloneForm(StandaloneTools(tmp_path), "v68")
-    line = form.command(Path("/run"))
-    assert line[:4] == [
-        str(tmp_path / "Tools/bin/hexagon-sim"),
-        "-mv68",
-        "--timing",
-        "--simulated_returnval",
-    ]
-    assert line[line.index("--packet_analyze") + 1] == "/run/packets.json"
-    assert line[-1] == "/run/driver.elf"
 
 
 # Never several at once

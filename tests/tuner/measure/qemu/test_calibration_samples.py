@@ -34,15 +34,10 @@ GOOD: dict[str, Any] = {
 }
 BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "unknown kernel": ({"kernel": "scale_u9"}, ["'scale_u9'", "scale_u8"]),
-    "parameter out of range": ({"params": {"h": 0}}, ["h=0", "1 to 65536"]),
-    "unknown knob": ({"config": {"vektors": 1}}, ["config: ", "'vektors'", "vectors"]),
-    "unknown cache": ({"cache": "hot"}, ["cache: ", "'hot'", "'warm' or 'cold'"]),
     "the model's own cycles": ({"fidelity": "model"}, ["'model'", "cycle_accurate", "hardware"]),
-    "no cycles": ({"cycles": 0}, ["cycles: ", "greater than 0"]),
     "cycles not a number": ({"cycles": float("nan")}, ["cycles: ", "finite"]),
     "cycles beyond any run": ({"cycles": 10**20}, ["cycles: ", "less than"]),
     "both kinds of cycles": ({"pcycles": 2468}, ["both cycles and pcycles", "one of"]),
-    "device over two lines": ({"device": "a\nphone"}, ["device: ", "a\\nphone"]),
     "misspelt field": ({"fidelty": "hardware"}, ["fidelty: ", "fidelity"]),
 }
 
@@ -107,12 +102,11 @@ def test_a_bad_line_is_named_with_what_would_do(
     ("line", "said"),
     [
         (b"{", "Invalid JSON"),
-        (b"\xff\xfe\xfd", "Invalid JSON"),
         (b"[" * 100_000, "Invalid JSON"),
         (b"[1]", "accepted: a JSON object"),
         (b"{}", "kernel: Field required"),
     ],
-    ids=["cut short", "not text", "nested", "a list", "empty"],
+    ids=["cut short", "nested", "a list", "empty"],
 )
 def test_a_line_that_is_no_object_is_named(
     line: bytes, said: str, write: Callable[..., Path]

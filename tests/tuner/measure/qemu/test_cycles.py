@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +12,12 @@ import pytest
 from tests.tuner.measure.qemu.microbenchmark import MODEL, TARGET
 from tests.tuner.measure.qemu.test_budget import BODIES
 from tuner.measure.qemu import simulator
-from tuner.measure.qemu.cycles import CAUSES, cycles_of, serial_parts, weights, whole
+from tuner.measure.qemu.cycles import CAUSES, cycles_of, serial_parts, weights
 from tuner.measure.qemu.events import (
     EVENT_COUNT,
     EVENTS,
     INDEX,
     LEADS,
-    TRAITS,
     WAITS,
     WINDOWS,
     Events,
@@ -57,12 +55,6 @@ def test_events_have_the_names_and_order_of_the_plugin() -> None:
     assert f"EVENT_LEADS {len(LEADS)}" in header
 
 
-def test_traits_have_the_bits_of_the_plugin() -> None:
-    header = (simulator.PLUGIN.sources[0].parent / "packet.h").read_text()
-    bits = dict(re.findall(r"TRAIT_([A-Z_]+) = (\d+)", header))
-    assert {name.lower().replace("_", " "): int(bit) for name, bit in bits.items()} == TRAITS
-
-
 # The cost of events
 
 
@@ -83,13 +75,6 @@ def test_every_cost_counts_for_its_event() -> None:
     }
     for name, cost in costs.items():
         assert total(events({name: 7})) == 7 * cost
-
-
-def test_parts_are_booked_under_known_causes_and_add_up() -> None:
-    found = cycles_of(events({"packets": 10, "l1_misses": 2, "ddr_read_bytes": 6400}), NOMINAL, 4)
-    assert set(found.parts) <= set(CAUSES)
-    assert found.total == sum(found.parts.values()) == pytest.approx(400 + 2 * NOMINAL.l1_miss)
-    assert found.core == 10 + 2 * NOMINAL.l1_miss
 
 
 def test_transfers_hide_behind_the_work_or_the_work_behind_them() -> None:
@@ -163,14 +148,6 @@ def test_a_parallel_loop_takes_as_long_as_its_slowest_context() -> None:
     assert total(found, contexts=8) == 500
 
 
-def test_serial_code_and_loops_come_one_after_the_other() -> None:
-    found = events(
-        {"packets": 10}, {"packets": 100}, {"packets": 100}, {"packets": 30}, {"packets": 50},
-        loops=(0, 1, 1, 0, 2),
-    )  # fmt: skip
-    assert total(found, contexts=2) == 10 + 100 + 30 + 50
-
-
 def test_contexts_share_ddr_and_l2() -> None:
     moved = {"packets": 100.0, "ddr_read_bytes": 100 * NOMINAL.ddr_bandwidth}
     found = events(*[moved] * 4, loops=(1,) * 4)
@@ -182,20 +159,6 @@ def test_contexts_share_ddr_and_l2() -> None:
 
 
 # Whole cycles, storage
-
-
-def test_whole_cycles_are_rounded_up_and_sorted() -> None:
-    assert whole({"a": 1.2, "b": 5.0, "c": 0.0, "d": 3.0000000001}) == {"b": 5, "d": 3, "a": 2}
-    assert list(whole({"a": 1.0, "b": 2.0})) == ["b", "a"]
-
-
-def test_events_round_trip_through_json() -> None:
-    rng = np.random.default_rng(2)
-    counts = rng.integers(0, 3, (4, EVENT_COUNT)).astype(float)
-    found = Events(counts, np.array([0, 1, 1, 0]))
-    again = Events.from_dict(json.loads(json.dumps(found.as_dict())))
-    assert np.array_equal(again.counts, found.counts)
-    assert np.array_equal(again.loops, found.loops)
 
 
 # Against the simulation

@@ -39,11 +39,6 @@ def test_text_is_hexagon_assembly(words: list[str], text: str) -> None:
     assert packet(*words).text == text
 
 
-@pytest.mark.parametrize("end", ["endloop0", "endloop1", "endloop01"])
-def test_ends_of_hardware_loops_are_shown(end: str) -> None:
-    assert packet("nop", end=end).text == f"{{ nop }}:{end}"
-
-
 @pytest.mark.parametrize(
     ("word", "kind"),
     [
@@ -125,12 +120,3 @@ def test_slots(words: list[str], slots: int) -> None:
 )  # fmt: skip
 def test_where_control_goes(words: list[str], end: str, flow: Flow) -> None:
     assert packet(*words, end=end).flow == flow
-
-
-def test_size_counts_words_that_are_not_shown() -> None:
-    assert packet("immext(#0x100)", "R1 = ##0x101").size_bytes == 8
-
-
-def test_a_packet_whose_text_was_not_kept_is_empty() -> None:
-    empty = decode(AT, "", MODEL.rules, {})
-    assert (empty.instructions, empty.kinds, empty.slots) == ((), {}, 0)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.tuner.measure.explained import explain_packets, packet_with, region_with
 from tuner.measure.explanation import Explanation, Region
 from tuner.measure.qemu.disassembly import Decoded, Flow
@@ -130,36 +128,3 @@ def test_long_bodies_do_not_exhaust_the_stack() -> None:
 
 
 # Spills
-
-FRAME = "{ r29 = add(r29,#-8192) }\n{ r30 = r29 }\n"
-UNFRAME = "{ r29 = add(r29,#8192) }\n"
-
-
-@pytest.mark.parametrize(
-    ("packets", "text", "spills"),
-    [
-        ("{ vmem(r29+#1) = v1 }", "vmem(r29", 1),
-        ("{ v5 = vmem(r30+#-1) }", "vmem(r30", 1),
-        ("{ memw(r29+#4) = r1 }", "memw(r29", 0),
-        ("{ r4 = add(r29,#2048) }\n{ nop }\n{ v5 = vmem(r4+#1) ; v6 = v1 }", "vmem(r4", 1),
-        # Packets read registers as they were before:
-        ("{ r4 = r10 }\n{ r4 = add(r29,#2048) ; vmem(r4+#0) = v1 }", "vmem(r4", 0),
-        ("{ r4 = add(r29,#2048) }\n{ r5:4 = combine(r10,r10) }\n{ v5 = vmem(r4+#0) }", "v5", 0),
-        # A pointer that walks is a buffer on the stack, no spill slot:
-        ("{ r4 = add(r29,#2048) }\n{ vmem(r4++#1) = v1 }\n{ vmem(r4+#2) = v2 }", "r4+#2", 0),
-        # Another way leads here as well:
-        (
-            """
-            { r4 = add(r29,#2048) ; p0 = cmp.eq(r1,#1) }
-            { if (!p0) jump:nt 1f }
-            { nop }
-            1: { vmem(r4+#0) = v1 }
-            """,
-            "vmem(r4",
-            0,
-        ),
-    ],
-)
-def test_spills(tmp_path: Path, packets: str, text: str, spills: int) -> None:
-    explanation = explain_packets(FRAME + packets + "\n" + UNFRAME, tmp_path)
-    assert packet_with(explanation, text).spills == spills

@@ -52,12 +52,6 @@ def test_a_line_of_l1_is_fetched_once(tmp_path: Path) -> None:
     assert cost.events["l1_misses"] == 2
 
 
-def test_a_scalar_store_waits_for_nothing_but_fetches_its_line(tmp_path: Path) -> None:
-    cost = time_packets(HEAP + "{ memw(r4+#0) = r1 }\n" + LONG, tmp_path, "cold")
-    assert cost.cycles == cost.packets
-    assert cost.events["ddr_read_bytes"] == LINE
-
-
 @pytest.mark.parametrize(("share", "misses_all"), [(0.5, False), (2.0, True)])
 def test_l1_holds_as_much_as_the_target_says(
     tmp_path: Path, share: float, misses_all: bool
@@ -108,13 +102,6 @@ def test_a_vector_store_neither_reads_its_line_nor_waits(tmp_path: Path) -> None
     assert cost.events["ddr_read_bytes"] == 0
 
 
-def test_an_unaligned_vector_store_reads_the_two_lines_it_fills_in_part(tmp_path: Path) -> None:
-    body = HEAP + "{ r4 = add(r4, #64) }\n{ nop }\n{ vmemu(r4+#0) = v1 }\n" + LONG
-    cost = time_packets(body, tmp_path, "cold")
-    assert cost.events["ddr_read_bytes"] == 2 * LINE
-    assert cost.cycles == cost.packets + COST.line_split
-
-
 @pytest.mark.parametrize("between", [5, RULE.store_to_load])
 def test_a_vector_load_waits_for_the_store_of_its_line_to_reach_l2(
     tmp_path: Path, between: int
@@ -124,18 +111,6 @@ def test_a_vector_load_waits_for_the_store_of_its_line_to_reach_l2(
     waited = max(0, RULE.store_to_load - (between + 1))
     assert cost.breakdown.get("store to load", 0) == waited
     assert cost.cycles == cost.packets + waited
-
-
-def test_one_wait_for_stores_serves_the_loads_behind_it(tmp_path: Path) -> None:
-    stores = "{ vmem(r4+#0) = v1 }\n{ vmem(r4+#1) = v1 }\n"
-    loads = "{ v5 = vmem(r4+#0) }\n{ v6 = vmem(r4+#1) }\n"
-    cost = time_packets(HEAP + stores + loads, tmp_path, "warm")
-    assert cost.breakdown["store to load"] == RULE.store_to_load - 2
-
-
-def test_a_masked_vector_store_is_one_access(tmp_path: Path) -> None:
-    body = HEAP + "{ q0 = vcmp.eq(v1.b, v2.b) }\n{ nop }\n{ if (q0) vmem(r4+#0) = v1 }\n"
-    assert time_packets(body, tmp_path, "warm").events["l2_accesses"] == VECTOR // LINE
 
 
 @pytest.mark.parametrize("extra", [0, 1])
@@ -172,14 +147,6 @@ def test_l2fetch_early_enough_hides_the_latency(tmp_path: Path) -> None:
     assert cost.cycles == cost.packets
     assert cost.events["prefetched_lines"] == 1
     assert cost.events["l2_misses"] == 0
-
-
-def test_l2fetch_too_late_hides_what_it_can(tmp_path: Path) -> None:
-    ahead = 50
-    body = HEAP + fetch_box(LINE, 1, LINE) + nops(ahead - 1) + "{ v5 = vmem(r4+#0) }\n" + LONG
-    cost = time_packets(body, tmp_path, "cold")
-    # Leads are counted in classes, the widest of them 32 packets wide up to here.
-    assert cost.breakdown["DDR latency"] == pytest.approx(COST.ddr_latency - ahead, abs=16)
 
 
 def test_l2fetch_fetches_the_rows_of_its_box(tmp_path: Path) -> None:

@@ -116,9 +116,3 @@ def test_each_layer_is_in_place_or_told_as_refused() -> None:
     assert {*active, *refused} == set(LAYERS.values())
     assert "resource limits" in active
     assert "no privileges" in active
-
-
-def test_layers_are_named_one_by_one() -> None:
-    assert layers_of(0)[0] == []
-    assert layers_of(0b100001)[0] == ["resource limits", "seccomp"]
-    assert layers_of(0b111111)[1] == []

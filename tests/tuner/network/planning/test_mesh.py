@@ -124,20 +124,6 @@ def test_every_part_is_done_once_within_time_and_memory(
     require_possible(made, layers, unit)
 
 
-def test_a_chain_of_50_layers_on_7296_elements_is_near_its_bound() -> None:
-    layers = [
-        MeshLayer(layer.name, layer.parts * 50, layer.part_us / 100, needs=layer.needs)
-        for layer in chain(1, 50, 1000)
-    ]
-    unit = mesh(7296, coordinators=64)
-    made = plan_mesh(layers, unit)
-    require_possible(made, layers, unit)
-    assert made.gap < 0.02
-    assert made.latency_us < 51 * made.interval_us
-    assert len(made.coordinators) == 64
-    assert sum(bool(own) for own in made.coordinators) >= 63
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_stream_through_the_elements_reaches_the_interval(seed: int) -> None:
     """Each element a resource of the simulation, that works on its shares in order."""

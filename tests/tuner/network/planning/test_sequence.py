@@ -12,11 +12,9 @@ import pytest
 
 from tuner.errors import UserError
 from tuner.network.planning import sequence
-from tuner.network.planning.cut import best_cut
-from tuner.network.planning.sequence import Group, cost_of, grouped, plan
+from tuner.network.planning.sequence import Group, cost_of, plan
 from tuner.network.planning.tasks import Task
-from tuner.network.planning.topology import Link, Scope, Topology, Unit, read_topology
-from tuner.problem.target import find_target
+from tuner.network.planning.topology import Link, Topology, Unit, read_topology
 
 CPU, DSP = "arm_cpu", "hexagon_cdsp"
 LINKED = frozenset((CPU, DSP))
@@ -145,26 +143,6 @@ def test_tasks_that_cannot_run_are_named(tasks: list[Task], named: str) -> None:
         plan(tasks, PHONE)
 
 
-def test_units_without_a_link_share_no_tensor() -> None:
-    apart = Topology(PHONE.units, {})
-    with pytest.raises(UserError, match="links"):
-        plan([Task("a", {CPU: 1.0}), Task("b", {DSP: 1.0}, ("a",))], apart)
-    together = plan([Task("a", {CPU: 9.0, DSP: 1.0}), Task("b", {CPU: 1.0}, ("a",))], apart)
-    assert together.groups == (Group(CPU, ("a", "b")),)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_a_cut_between_two_units_is_the_best_where_calls_are_free(seed: int) -> None:
-    """So it bounds all plans where they are not; calls of single tasks are part of it."""
-    free = Topology((Unit(CPU, host=True), Unit(DSP)), {LINKED: Link(4000.0, 1.5)})
-    tasks = random_tasks(seed, most=10)
-    for topology in (free, EACH_A_CALL):
-        units, least_ns = best_cut(tasks, topology)
-        best = best_by_trial(tasks, topology, calls_first=False)[1]
-        assert least_ns / 1000 == pytest.approx(best, abs=0.02)
-        assert cost_of(grouped(tasks, units), tasks, topology)[1] == pytest.approx(best, abs=0.02)
-
-
 def test_more_tasks_than_the_solver_takes_have_a_plan_with_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -221,17 +199,6 @@ ddr = { bytes_per_us = 12000 }
 l2 = { bytes_per_us = 30000, bytes = 8192 }
 vtcm = { bytes_per_us = 60000, bytes = 4096 }
 """
-
-
-def test_scopes_have_the_capacity_of_the_target_where_they_state_none(tmp_path) -> None:
-    path = tmp_path / "phone.toml"
-    path.write_text(
-        FILE.replace("35.0", '35.0\ntarget = "hexagon-v66"') + SCOPES.replace(", bytes = 8192", "")
-    )
-    scopes = read_topology(path).unit(DSP).scopes
-    assert scopes["ddr"] == Scope(12000.0)
-    assert scopes["l2"] == Scope(30000.0, find_target("hexagon-v66").l2_bytes)
-    assert scopes["vtcm"] == Scope(60000.0, 4096)
 
 
 MESH = """

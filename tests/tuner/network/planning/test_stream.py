@@ -135,26 +135,6 @@ def test_any_assignment_is_simulated_at_its_busiest_resource(seed: int, random) 
     require_possible(simulate(made.operations, 10))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_of_the_shortest_intervals_the_one_of_fewest_stages_is_planned(seed: int) -> None:
-    tasks = random_tasks(seed, BOARD, 6)
-    found = []
-    for chosen in itertools.product(*(task.time_us for task in tasks)):
-        units = {task.name: unit for task, unit in zip(tasks, chosen, strict=True)}
-        try:
-            one = StreamPlan(units, stream.operations_of(tasks, units, BOARD), 0.0)
-        except UserError:  # no link
-            continue
-        found.append((round(one.interval_us, 1), one.stages))
-    if found:
-        made = plan_stream(tasks, BOARD)
-        assert (round(made.interval_us, 1), made.stages) == min(found)
-        near = plan_stream(tasks, BOARD, slack=0.2)
-        within = [stages for interval, stages in found if interval <= min(found)[0] * 1.2]
-        assert near.stages == min(within)
-        assert near.interval_us <= made.interval_us * 1.2 + 0.01
-
-
 def test_units_of_a_chain_overlap_and_share_its_work() -> None:
     """Half as long as the chain, where two units do the same; DMA costs neither of them time."""
     chain = [
@@ -166,15 +146,6 @@ def test_units_of_a_chain_overlap_and_share_its_work() -> None:
         assert (made.interval_us, made.gap) == (pytest.approx(interval), pytest.approx(0))
         assert made.stages == 2 + dma
         assert len({made.units[task.name] for task in chain[:5]}) == 1
-
-
-def test_a_result_is_overwritten_only_when_all_have_read_it() -> None:
-    """A fast unit that feeds a slow one waits for it."""
-    tasks = [Task("a", {CPU: 1.0}, (), 4000), Task("b", {DSP: 100.0}, ("a",), 4000)]
-    made = plan_stream(tasks, PHONE)
-    ran = simulate(made.operations, 20)
-    first = {one.stream_input: one.start_us for one in ran.ran if one.operation.key.task == "a"}
-    assert first[10] >= 8 * made.interval_us
 
 
 def test_what_the_solver_does_not_find_in_time_has_a_plan_with_a_bound(

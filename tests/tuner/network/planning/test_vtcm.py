@@ -136,25 +136,8 @@ CHAIN = [
 ]
 
 
-def test_what_is_saved_follows_from_the_declared_speeds() -> None:
-    """Of 400 bytes: 40 ns a move in DDR, 10 in VTCM. a is written once and read twice; b is
-    written, read once, and saved for d."""
-    found = lifetimes(dsp(1024), [("a", 0), ("b", 0), ("c", 0)], CHAIN)
-    assert found == [
-        Lifetime("a", 400, 0, 2, 3 * 40 - 3 * 10),
-        Lifetime("b", 400, 1, 2, 2 * 40 - 2 * 10 - 40),
-    ]
-
-
 def test_what_another_call_made_is_worth_a_copy_if_read_twice() -> None:
     """Two reads of DDR, or one to fill VTCM, which is written once and read twice."""
     (twice,) = lifetimes(dsp(1024), [("b", 0), ("c", 0)], [CHAIN[0], CHAIN[1], CHAIN[2]])[:1]
     assert twice == Lifetime("a", 400, 0, 1, 2 * 40 - 40 - 3 * 10)
     assert lifetimes(dsp(1024), [("b", 0)], CHAIN[:2]) == []
-
-
-def test_what_l2_holds_saves_less() -> None:
-    for l2_bytes, saved in ((400, 2 * 20 - 2 * 10), (399, 2 * 40 - 2 * 10)):
-        unit = dsp(1024, l2=Scope(20_000.0, l2_bytes))
-        (own,) = lifetimes(unit, [("a", 0), ("b", 0)], CHAIN[:2])
-        assert own.saved_ns == saved

@@ -53,9 +53,3 @@ def test_a_function_of_one_element_is_a_table(
     exact = reference.run(right, given)["y"]
     assert exact.std() > 5
     np.testing.assert_array_equal(reference.run(graph, given)["y"], exact)
-
-
-def test_operands_in_the_scale_of_a_concatenation_stay() -> None:
-    made = builder()
-    made.emit("concat", ("a", "b"), "y", LEFT, "int8", {"axis": 1})
-    assert [node.inputs[0] for node in made.nodes] == ["b", "a"]

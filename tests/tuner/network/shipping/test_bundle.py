@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
-import tempfile
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
-from tests.examples.building import ROOT
 from tests.tuner.network.reading.small_graphs import inputs_of
 from tests.tuner.network.running.test_steps import expected
 from tests.tuner.network.shipping.building import TOP, Project, check, right
@@ -129,24 +127,6 @@ def test_a_layer_that_the_program_lacks_is_named_by_the_linker(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_the_machine_of_these_tests_has_no_network(tmp_path: Path) -> None:
-    code = "import socket; socket.socket(socket.AF_UNIX); socket.socket()"
-    done = Project(tmp_path).run("python3", "-c", code)
-    assert "PermissionError" in done.stderr
-    assert done.stderr.count("socket") >= 1
-    assert Project(tmp_path).run("python3", "-c", "import tuner").returncode != 0
-
-
-@pytest.mark.slow
-def test_two_bundles_of_the_same_are_the_same_bytes() -> None:
-    again = bundle_of(GRAPHS["residual block"](), "residual_block", target=TARGET)
-    assert again.files == bundled("residual block").files
-    assert packed(again) == packed(bundled("residual block"))
-    here = [str(ROOT).encode(), tempfile.gettempdir().encode()]
-    assert not [p for p, data in again.files.items() if any(folder in data for folder in here)]
-
-
-@pytest.mark.slow
 def test_the_manifest_has_the_digest_and_the_origin_of_everything() -> None:
     bundle = bundled("residual block")
     manifest = bundle.manifest
@@ -207,9 +187,3 @@ def test_a_place_that_cannot_take_a_bundle_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=said):
             require_place(place)
-
-
-@pytest.mark.parametrize("name", ["", "mobilenet-v2", "1st", "ä", "a b"])
-def test_a_name_is_an_identifier_of_c(name: str) -> None:
-    with pytest.raises(UserError, match=f"the name '{name}' of the bundle"):
-        bundle_of(GRAPHS["narrow"](), name, target=TARGET)

@@ -229,13 +229,6 @@ def test_a_transport_that_fails_is_told_from_then_on(host: Host) -> None:
     assert refused(host.synchronize) is Status.NO_TRANSPORT
 
 
-def test_a_garbled_answer_is_told_from_then_on(host: Host) -> None:
-    a = eight(host, 1)
-    library().loopback_garble()
-    assert refused(lambda: host.copy_out(a, 8)) is Status.BAD_MESSAGE
-    assert refused(host.synchronize) is Status.BAD_MESSAGE
-
-
 MAGIC, VERSION, RUN, OPEN = 0x4E565848, 2, 0, 3
 
 
@@ -256,9 +249,3 @@ MAGIC, VERSION, RUN, OPEN = 0x4E565848, 2, 0, 3
 )
 def test_a_message_that_makes_no_sense_is_refused(host: Host, request_: bytes) -> None:
     assert library().loopback_receives(request_, len(request_)) == Status.BAD_MESSAGE
-
-
-@pytest.mark.usefixtures("host")
-def test_half_a_message_has_no_answer() -> None:
-    half = struct.pack("<3I", MAGIC, VERSION, RUN)
-    assert library().loopback_receives(half, len(half)) == -1
