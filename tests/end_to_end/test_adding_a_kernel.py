@@ -67,20 +67,6 @@ def test_the_kernel_of_the_page_passes_its_suites(environment, tmp_path):
     require_suites_pass(environment, tmp_path)
 
 
-@pytest.mark.slow
-def test_it_passes_them_without_a_schedule_of_its_own(environment, tmp_path):
-    kernel = tmp_path / "brighten_u8.py"
-    text = kernel.read_text()
-    algorithm, schedule = text.split("    def space(")
-    assert "def textbook_config" in schedule
-    changed = algorithm.replace("(Kernel)", "(DerivedKernel)")
-    assert changed != algorithm
-    kernel.write_text(
-        changed.replace("\n\n\n", "\nfrom tuner.uploaded.derived import DerivedKernel\n\n\n", 1)
-    )
-    require_suites_pass(environment, tmp_path)
-
-
 def require_suites_pass(environment: dict[str, str], folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_brighten.py"],

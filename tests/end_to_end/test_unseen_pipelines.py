@@ -41,8 +41,8 @@ from tuner.space import Config
 
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
 TARGET = find_target("hexagon-v66")
-DRAWN = 25
-FEW = 5
+DRAWN = 15
+FEW = 4
 SEEDS = 2
 """The default and the textbook schedule."""
 LEAST_RIGHT, LEAST_GAIN = 0.8, 5.0
@@ -81,7 +81,7 @@ def gain_of(result: TuneResult) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sharpen", "column_mean", "running_sum", "pyramid", "tone_chain"])
-def test_most_schedules_are_right_and_the_best_is_much_faster_than_none(name):
+def test_most_schedules_are_right_and_the_best_is_much_faster(name):
     store = MemoryStore()
     result = tuner.tune_pipeline(
         unseen_pipeline(name),

@@ -148,19 +148,6 @@ def test_it_is_what_network_bundle_makes_of_the_same_schedules(
     assert bundle_in(project) == files
 
 
-def test_another_machine_makes_the_same_of_the_lock(project: Project, tmp_path: Path) -> None:
-    good(project.configure())
-    first = bundle_in(project)
-    lock = (project.build / "hvxtune.lock").read_bytes()
-    for folder in (project.build, tmp_path / "cache"):
-        shutil.rmtree(folder)
-    project.build.mkdir()
-    (project.build / "hvxtune.lock").write_bytes(lock)
-    assert "is not in the cache" in said(project.configure("-DHVXTUNE_OFFLINE=ON"))
-    good(project.configure("-DHVXTUNE_OFFLINE=OFF"))
-    assert bundle_in(project) == first
-
-
 def test_other_weights_do_not_configure_until_an_update(project: Project) -> None:
     good(project.configure())
     first = bundle_in(project)

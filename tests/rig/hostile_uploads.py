@@ -47,12 +47,12 @@ PROGRAMS: dict[str, tuple[str, dict[str, str], str]] = {
             {"halide_print": name},
             CALLS.format(rf"{name} \(Extern\)"),
         )
-        for name in ("chmod", "prlimit", "system", "execve")
+        for name in ("prlimit", "system")
     },
     "square root": (_ROOT, {}, CALLS.format(r"sqrt_f32 \(PureExtern\)")),
     **{
         f"pure {name}": (_ROOT, {"sqrt_f32": name}, CALLS.format(rf"{name} \(PureExtern\)"))
-        for name in ("chmod", "prlimit", "system", "unlink")
+        for name in ("system", "unlink")
     },
     # The same, wherever else there is an expression
     "in an update": (f"{_DEFINED}g[x, y] += sine", _KILL, CALLS.format("kill")),
@@ -109,11 +109,8 @@ PROGRAMS: dict[str, tuple[str, dict[str, str], str]] = {
         )
         for name, long in (
             ("debug_to_file", "rounding_halving_add"),
-            ("alloca", "halving_add"),
-            ("make_struct", "saturating_add"),
             ("register_destructor", "rounding_halving_add"),
             ("trace", "halving_sub"),
-            ("prefetch", "halving_add"),
         )
     },
     # What a Func may be asked for beside its values
@@ -137,23 +134,14 @@ PROGRAMS: dict[str, tuple[str, dict[str, str], str]] = {
         directive: (f"{_UPDATED}{directive}", {}, SCHEDULE)
         for directive in (
             "f.compute_root().memoize()",
-            "f.compute_root().async_()",
             "f.store_in(hl.MemoryType.VTCM)",
-            "f.compute_at(g, y).store_root()",
             "f.compute_root()",
-            "f.reorder_storage(y, x)",
-            "f.align_storage(x, 128)",
             "f.fold_storage(y, 4)",
             "g.bound(x, 0, 64)",
-            "g.parallel(y)",
             "g.vectorize(x, 8)",
-            "g.reorder(y, x)",
             "g.prefetch(image, y, y, 2)",
             "g.hexagon(y)",
-            "g.always_partition_all()",
             "g.update().atomic()",
-            "g.update().split(x, x, u, 4)",
-            "g.update().unroll(r)",
             "g.specialize(image.width() > 3)",
         )
     },

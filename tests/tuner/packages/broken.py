@@ -32,25 +32,3 @@ def line_of(folder: Path, part: str, name: str = "kernel.toml") -> int:
 def opened(folder: Path) -> PackageKernel:
     """The kernel, checked as far as it is without a build."""
     return PackageKernel(read_folder(folder))
-
-
-PLAIN = """
-#include <stdint.h>
-void blur(const uint8_t *src, int src_stride, uint8_t *dst, int dst_stride, int width, int height) {
-    for (int y = 0; y < height; ++y)
-        for (int x = 0; x < width; ++x) {
-            const uint8_t *at = src + y * src_stride + x;
-            dst[y * dst_stride + x] = (at[0] + 2 * at[src_stride] + at[2 * src_stride] + 2) >> 2;
-        }
-}
-enum { rows = ROWS, unroll = UNROLL };
-"""
-EVERY = 'contracts = ["none", "host", "stride", "extent", "static"]'
-
-
-def plain_package(folder: Path) -> Path:
-    """The skeleton without intrinsics: right wherever buffers lie."""
-    good_package(folder)
-    edit(folder, 'contracts = ["stride", "extent", "static"]', EVERY)
-    (folder / "blur.c").write_text(PLAIN)
-    return folder
