@@ -41,25 +41,17 @@ class HostileConformance(GeneratorConformance):
         monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath))
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(
-        ("behave", "outcome"),
-        [
-            ("abort", Outcome.COMPILER_CRASH),
-            ("memory", Outcome.COMPILE_ERROR),
-            ("hang", Outcome.TIMEOUT),
-        ],
-    )
-    def test_a_bad_candidate_is_an_outcome_and_the_next_one_compiles(self, behave, outcome) -> None:
+    def test_a_bad_candidate_is_an_outcome_and_the_next_one_compiles(self) -> None:
+        """The ways to be bad are those of ``test_halide_generator.py``."""
         problem = find_kernel("hostile_u8").problem({}, Contract.STATIC, find_target("hexagon-v66"))
         good = Config({**self.extra, "vectors": 1, "unroll_rows": 1, "behave": "well"})
-        bad = Config({**good, "behave": behave})
+        bad = Config({**good, "behave": "abort"})
         candidate = Candidate(problem, good, self.name)
         made: type[ServerGenerator] = find_generator(self.name)  # type: ignore[assignment]
-        with made(1, time_limit_s=3.0 if behave == "hang" else PATIENCE_S) as generator:
+        with made(1, time_limit_s=PATIENCE_S) as generator:
             with pytest.raises(CandidateError) as caught:
                 generator.compile(replace(candidate, config=bad))
-            assert caught.value.outcome is outcome
-        with self.opened() as generator:
+            assert caught.value.outcome is Outcome.COMPILER_CRASH
             assert generator.compile(candidate).object_bytes
 
 

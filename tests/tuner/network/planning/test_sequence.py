@@ -129,11 +129,9 @@ def test_plans_of_60_random_graphs_are_the_best_of_all() -> None:
 @pytest.mark.parametrize(
     ("tasks", "named"),
     [
-        ([Task("a", {"gpu": 1.0})], "'a' runs on gpu"),
         ([Task("a", {CPU: 1.0}, ("z",))], "'z'"),
         ([Task("a", {CPU: 1.0}, ("b",)), Task("b", {CPU: 1.0}, ("a",))], "cycle"),
         ([Task("a", {CPU: 1.0}), Task("a", {CPU: 1.0})], "one name"),
-        ([Task("a", {CPU: -1.0})], "'a' takes -1.0 us on arm_cpu"),
         ([Task("a", {CPU: float("nan")})], "'a' takes nan us"),
         ([Task("a", {CPU: 9e8}), Task("b", {CPU: 9e8})], r"up to 1\.8e\+09 us"),
     ],
@@ -215,19 +213,11 @@ exchange_latency_us = 0.5
     ("old", "new", "named"),
     [
         ("host = true", "hots = true", "units.arm_cpu.hots"),
-        ("host = true", "host = false", "0 units with host = true"),
         ("35.0", "nan", "units.hexagon_cdsp.call_us is nan"),
-        ('"hexagon_cdsp"]', '"gpu"]', "links[0].between"),
-        ("4000.0", "4000.0\ndma = 1", "links[0].dma is 1"),
         ("[[links]]", f"{LINK}[[links]]", "links[1] is a second one"),
-        ("[units.arm_cpu]", "[units.arm_cpu", "TOML"),
         ("ddr = { bytes_per_us = 12000 }", "", "units.hexagon_cdsp.scopes lacks ddr"),
-        (", bytes = 4096", "", "scopes.vtcm.bytes is missing"),
         ("60000", "-1", "scopes.vtcm.bytes_per_us is -1"),
-        ("{ bytes_per_us = 30000, bytes = 8192 }", "3", "scopes.l2 is not a table"),
-        ("elements = 7296\n", "", "units.mesh.elements is missing"),
         ("7296", "63", "units.mesh.coordinators is 64"),
-        ("65536", "'64K'", "units.mesh.element_bytes is '64K'"),
         ("[units.mesh]", "[units.mesh]\ntarget = 'hexagon-v66'", "units.mesh states target"),
     ],
 )
