@@ -110,28 +110,6 @@ def test_stages_are_computed_before_those_that_read_them():
     assert len(seen) > 10
 
 
-PYRAMID = pipeline(
-    stage("level0"),
-    *(
-        stage(f"level{n}", reads={f"level{n - 1}": 4}, extents=(512 >> n, 64 >> n), bits=16)
-        for n in range(1, 4)
-    ),
-    stage("out", reads={"level3": 4}),
-)
-"""Each stage alone is cheap inline; all of them are 1,024 loads of the input."""
-
-
-def test_a_long_chain_of_cheap_stages_is_never_all_inline():
-    space = derived_space("pipeline:test", PYRAMID, TARGET)
-    textbook = space.nearest_config(textbook_values(PYRAMID, TARGET))
-    assert [textbook[f"place_level{n}"] for n in (1, 3)] == ["inline", "inline"]
-    assert textbook["place_level2"] != "inline"
-    for config in [c for c in samples(PYRAMID) if c["lanes"] != 1] + [textbook]:
-        inline = [config[f"place_level{n}"] == "inline" for n in range(4)]
-        assert not all(inline[:3])
-        assert not all(inline[1:])
-
-
 @pytest.mark.parametrize("facts", [CHAIN, TOTAL, DENSE, SCAN], ids=["chain", "sum", "dot", "scan"])
 def test_vectors_are_whole_registers_of_the_target(facts):
     """Of the narrowest values, and as wide in all stages: Halide 21 makes wrong code otherwise."""
@@ -141,19 +119,6 @@ def test_vectors_are_whole_registers_of_the_target(facts):
         sizes = {d.args[1] for d in directives if d.op == "vectorize" and len(d.args) > 1}
         assert sizes <= {config.integer("lanes")}
         assert config.integer("lanes") in (1, 128, 256)
-
-
-def test_products_of_bytes_can_be_summed_four_at_a_time():
-    forms = {config.get("form_sums_0") for config in samples(DENSE)}
-    assert {"plain", "vrmpy"} <= forms
-    quads = [
-        d
-        for config, directives in schedules(DENSE)
-        if config.get("form_sums_0") == "vrmpy"
-        for d in directives
-        if d.op == "split" and d.args[0] == "k$x"
-    ]
-    assert {d.args[3] for d in quads} == {4}
 
 
 def test_vtcm_holds_one_stage_that_fits_and_is_computed_once():
@@ -196,33 +161,12 @@ PIXELS = pipeline(
 )
 
 
-def test_colours_beside_each_other_are_unrolled_or_part_of_the_vectors():
-    assert derived_space("p", PIXELS, TARGET).nearest_config({"lanes": 128})["channels"] == "apart"
-    for config, directives in schedules(PIXELS):
-        form = config.get("channels", "none")
-        of_colour = [d.op for d in directives if d.args == ("c",)]
-        assert of_colour == {"unrolled": ["unroll"], "vectors": ["vectorize"]}.get(str(form), [])
-    mixing = pipeline(replace(PIXELS.last, picks=False))
-    channels = derived_space("p", mixing, TARGET).knob("channels")
-    assert channels.choices == ("apart", "unrolled")
-
-
 def test_what_divides_as_no_vector_can_is_computed_without_and_apart():
     facts = pipeline(stage("ratio", divides=("*",)), stage("out", reads={"ratio": 1}))
     space = derived_space("pipeline:test", facts, TARGET)
     assert "inline" not in space.knob("place_ratio").choices
     for _, directives in schedules(facts):
         assert all(d.func != "ratio" for d in directives if d.op == "vectorize")
-
-
-def test_what_is_halved_is_not_computed_in_tiles():
-    facts = pipeline(
-        stage("whole", skipped=True, extents=(1024, 128)), stage("out", reads={"whole": 4})
-    )
-    for config in samples(facts):
-        if config.get("place_whole") == "rows":
-            assert config["walk"] == "across"
-        assert config.get("place_whole") != "tile"
 
 
 def test_rows_that_a_scan_goes_back_through_take_more_than_one_step():
@@ -307,19 +251,6 @@ def featured(channels: int, pixels: int = 56, **changed: object) -> PipelineFact
     shape = {"dimensions": ("c", "x", "y"), "extents": (channels, pixels, 16), "picks": True}
     rows = stage("rows", bits=16, **shape, **changed)
     return pipeline(rows, stage("out", reads={"rows": 2}, **shape))
-
-
-@pytest.mark.parametrize("channels", [8, 16, 32])
-def test_a_vector_has_all_channels_of_several_pixels(channels):
-    for config, directives in schedules(featured(channels)):
-        if config["lanes"] == 1:
-            continue
-        assert config["place_rows"] == "inline"
-        assert config.get("tail_x") in (None, "shift_inwards")
-        vectors = {d.args for d in directives if d.op == "vectorize"}
-        assert vectors == {("c",), ("x_i",)}
-        lengths = {d.args[3] for d in directives if d.op == "split" and d.args[2] == "x_i"}
-        assert min(lengths) * channels == config["lanes"]
 
 
 @pytest.mark.parametrize("facts", [PIXELS, featured(16)], ids=["colours", "features"])

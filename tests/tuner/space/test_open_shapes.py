@@ -21,10 +21,8 @@ from tuner.space.derivation import (
     PipelineFacts,
     derived_schedule,
     derived_space,
-    textbook_values,
 )
 
-ALIGNMENT = TARGET.vector_alignment_bytes
 PADDED = pipeline(
     stage("repeat_edge", is_edge=True, clamped=True),
     stage("blurred", reads={"repeat_edge": 3}, clamped=True),
@@ -46,19 +44,6 @@ def test_every_loop_has_a_tail_even_where_the_example_has_none():
         for key in ("repeat_edge", "blurred"):
             assert (f"tail_{key}" in config) == (config[f"place_{key}"] != "inline")
     assert all("tail_x" not in config for config in samples(PADDED, None))
-
-
-def test_extents_of_whole_vectors_need_no_tail_of_one():
-    for config in samples(PADDED, ALIGNMENT):
-        vectors = config.integer("lanes") * config.integer("unroll")
-        assert ("tail_x" in config) == (vectors != ALIGNMENT)
-
-
-def test_an_edge_is_computed_before_it_is_read_many_times():
-    assert "inline" not in {config["place_repeat_edge"] for config in samples(PADDED)}
-    space = derived_space("pipeline:test", PADDED, TARGET, 1)
-    textbook = space.nearest_config(textbook_values(PADDED, TARGET, 1))
-    assert textbook["place_repeat_edge"] == "rows"
 
 
 @pytest.mark.parametrize("facts", [PADDED, CHAIN], ids=["narrow", "widened"])

@@ -34,7 +34,6 @@ CHAIN = pipeline(
     large("first", inputs=("image",)), large("out", reads={"first": 3}, inputs=("image",))
 )
 APART = pipeline(large("first", inputs=("image",)), large("out", reads={"first": 3}))
-LINE = pipeline(large("out", dimensions=("x",), extents=(1 << 20,), inputs=("image",)))
 
 
 def ahead(facts: PipelineFacts, **fixed: object) -> Iterator[tuple[Config, list[Directive]]]:
@@ -70,10 +69,3 @@ def test_rows_of_tiles_ask_for_what_is_read_inside_of_them():
         assert seen
         for config, found in seen:
             assert found == [Directive("out", "prefetch", ("image", "y_o", config["prefetch"]))]
-
-
-def test_vectors_without_rows_are_asked_for_many_at_a_time():
-    seen = [(config["prefetch"], found) for config, found in ahead(LINE)]
-    assert {(d.args[1], d.args[2] // chosen) for chosen, found in seen for d in found} == {
-        ("x_o", 16)
-    }

@@ -92,12 +92,8 @@ def test_a_tag_nobody_has_is_refused_with_those_there_are(file: Path) -> None:
     [
         ("", "names no device", "[[phone]]"),
         ("[[phone", "is not TOML", ""),
-        ("[[phones]]\nname='x'", "unknown key 'phones'", "phone"),
         ("[[simulator]]", "simulator 1 has no name", "name"),
-        ("[[simulator]]\nname='a b'", "simulator 1: name 'a b'", "letters"),
         ("[[simulator]]\nname='a'\nslots=0", "simulator 1: slots = 0", "1 to 256"),
-        ("[[simulator]]\nname='a'\nslot=2", "unknown key 'slot'", "slots"),
-        ("[[simulator]]\nname='a'\narch='v5'", "simulator 1: arch 'v5'", "v66"),
         ("[[simulator]]\nname='a'\n[[simulator]]\nname='a'", "'a' is given twice", "name"),
         ("[limits]\nmax_temperature_c='hot'", "limits: max_temperature_c", "a number"),
         ("[[phone]]\nname='a'\narch='v66'", "phone 1: serial ''", "one of them"),

@@ -24,106 +24,57 @@ pytestmark = pytest.mark.slow  # a C++ program against LLVM's headers is built f
 
 SCALAR = [
     "r4 = add(r1, r2)",
-    "r4 = sub(r1, r2)",
     "r4 = and(r1, #-128)",
-    "r4 = add(r1, #4)",
     "r4 = #7",
-    "r4 = r1",
     "r4 = asl(r1, #2)",
-    "r4 = lsr(r1, r2)",
     "r5:4 = asr(r3:2, #1)",
-    "r5:4 = combine(r1, r2)",
     "r5:4 = add(r3:2, r7:6)",
-    "r4 = add(r1, r2):sat",
     "r4 = max(r1, r2)",
-    "r4 = min(r1, r2)",
     "r4 = abs(r1)",
-    "r4 = clb(r1)",
     "r4 = extractu(r1, #4, #2)",
-    "r4 = insert(r1, #4, #2)",
     "r4 += asl(r1, #2)",
-    "r4 = mpyi(r1, r2)",
     "r4 += mpyi(r1, r2)",
-    "r5:4 = mpy(r1, r2)",
     "r5:4 += mpyu(r1, r2)",
-    "r5:4 = vmpyh(r1, r2):sat",
     "r4 = sfadd(r1, r2)",
-    "r4 = sfmpy(r1, r2)",
     "p0 = cmp.eq(r1, r2)",
-    "p0 = cmp.gt(r1, #3)",
     "p0 = and(p1, p2)",
-    "p0 = tstbit(r1, #3)",
     "r4 = mux(p0, r1, r2)",
-    "if (p0) r4 = add(r1, r2)",
     "m0 = r1",
-    "r4 = m0",
     "loop0(1f, #1)",
-    "r4 = memw(r10+#4)",
     "r5:4 = memd(r10+#8)",
-    "r4 = memub(r10+#1)",
     "r4 = memw(r10+r0<<#0)",
-    "memw(r10+#4) = r1",
     "memd(r10+#8) = r3:2",
-    "memb(r10+#1) = r1",
     "memw(r10+r0<<#0) = r1",
 ]
 VECTOR = [
     "v4.b = vadd(v1.b, v2.b)",
-    "v4.h = vsub(v1.h, v2.h)",
     "v5:4.h = vadd(v3:2.h, v1:0.h)",
-    "v5:4.h = vadd(v1.ub, v2.ub)",
     "v5:4.h = vsub(v1.ub, v2.ub)",
-    "v4.ub = vadd(v1.ub, v2.ub):sat",
     "v4 = vand(v1, v2)",
-    "v4.ub = vmax(v1.ub, v2.ub)",
     "v4.h = vavg(v1.h, v2.h)",
-    "v4 = v1",
     "v5:4 = vcombine(v1, v2)",
-    "v4 = vsplat(r1)",
     "v4.ub = vabsdiff(v1.ub, v2.ub)",
-    "v4.h = vabs(v1.h)",
     "v5:4.h = vmpy(v1.ub, r2.b)",
-    "v5:4.uh = vmpy(v1.ub, v2.ub)",
     "v5:4.uh += vmpy(v1.ub, v2.ub)",
-    "v4.uw = vrmpy(v1.ub, r2.ub)",
     "v4.uw += vrmpy(v1.ub, v2.ub)",
-    "v4.w = vdmpy(v1.h, r2.b)",
     "v5:4.h = vmpa(v3:2.ub, r1.b)",
-    "v5:4.h += vtmpy(v3:2.ub, r1.b)",
     "v4.h = vmpyi(v1.h, r2.b)",
-    "v4.w = vmpyieo(v1.h, v2.h)",
     "v4.h = vasr(v1.h, r2)",
-    "v4.h = vasl(v1.h, v2.h)",
     "v4.w += vasr(v1.w, r2)",
-    "v4.ub = vasr(v1.h, v2.h, r3):sat",
     "v4.uh = vlsr(v1.uh, r2)",
-    "v4.h = vround(v1.w, v2.w):sat",
     "v4.uh = vcl0(v1.uh)",
-    "v4.h = vpopcount(v1.h)",
     "v4.b = vdeal(v1.b)",
-    "v4.h = vshuff(v1.h)",
     "v5:4 = vshuff(v1, v2, r3)",
-    "v5:4 = vdeal(v1, v2, r3)",
     "v4 = valign(v1, v2, r3)",
-    "v4 = vlalign(v1, v2, #3)",
     "v4 = vror(v1, r2)",
-    "v4 = vdelta(v1, v2)",
     "v4.ub = vpack(v1.h, v2.h):sat",
-    "v5:4.uh = vunpack(v1.ub)",
     "v4.b = vshuffe(v1.b, v2.b)",
-    "v4.b = vpacke(v1.h, v2.h)",
     "v5:4.h = vsxt(v1.b)",
-    "v5:4.uh = vzxt(v1.ub)",
     "v4.ub = vsat(v1.h, v2.h)",
-    "v4.b = vlut32(v1.b, v2.b, r3)",
     "q0 = vcmp.gt(v1.b, v2.b)",
-    "v4 = vmux(q0, v1, v2)",
     "if (q0) v4.b += v1.b",
-    "v4 = vmem(r10+#0)",
     "v4 = vmem(r10+#0):nt",
-    "v4 = vmemu(r10+#0)",
     "vmem(r10+#0) = v1",
-    "vmemu(r10+#0) = v1",
     "if (q0) vmem(r10+#0) = v1",
 ]
 
@@ -259,12 +210,12 @@ def stages_of_llvm(program: Path, encoded: Encoded) -> Stages:
     return Stages(frozenset(known[:results]), frozenset(known[results:]))
 
 
-@pytest.mark.parametrize("name", KNOWN)
 def test_the_class_table_has_the_stages_of_llvms_itineraries(
-    name: str, encoded: dict[str, Encoded], parser: ctypes.CDLL, itineraries: Path
+    encoded: dict[str, Encoded], parser: ctypes.CDLL, itineraries: Path
 ) -> None:
-    instruction = encoded[name]
-    assert stages_of_table(parser, instruction) == stages_of_llvm(itineraries, instruction)
+    for name in KNOWN:
+        of_llvm = stages_of_llvm(itineraries, encoded[name])
+        assert stages_of_table(parser, encoded[name]) == of_llvm, name
 
 
 @pytest.mark.parametrize("arch", ["v67", "v68", "v69", "v71", "v73"])
