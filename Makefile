@@ -51,6 +51,7 @@ test-postgresql: setup $(VENV)/.dev ## the fast tests of stores, services and pa
 
 nightly: setup $(VENV)/.dev ## the long proofs (hundreds of mutations, killed processes): an hour or more
 	$(BIN)/pytest -m nightly -n logical --maxprocesses 2 --dist loadscope
+	$(BIN)/python -m tests.mutants
 	$(BIN)/pytest -m "hypothesis and not slow and not nightly" --hypothesis-profile thorough -n logical --maxprocesses 2
 
 lint: setup $(VENV)/.dev ## ruff and mypy
