@@ -216,7 +216,7 @@ class MeasurerConformance:
             measurer, problem, self.artifact(problem, "TAKES_TOO_MUCH_VTCM")
         )
         assert outcome is Outcome.INFEASIBLE
-        assert str(1 << 30) in message
+        assert f"{1 << 30:,}" in message
         assert str(problem.target.vtcm_bytes) in message
 
     def test_an_unknown_instruction_is_infeasible(

@@ -54,7 +54,7 @@ def stopped_after(body: str, folder: Path, caches: Caches, budget: int) -> int:
     with pytest.raises(CandidateError) as caught:
         run_packets(body, folder, caches, TARGET, budget)
     assert caught.value.outcome is Outcome.CUTOFF
-    return int(caught.value.message.split()[2])
+    return int(caught.value.message.split()[2].replace(",", ""))
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ class TestQemuMeasurer(MeasurerConformance):
             measurer, problem, scale_artifact(problem, "SLOW"), budget_cycles=budget
         )
         assert outcome is Outcome.CUTOFF
-        stopped = int(message.split()[2])
+        stopped = int(message.split()[2].replace(",", ""))
         assert budget < stopped <= max(1.01 * budget, budget + 512)
 
     @pytest.mark.parametrize(
