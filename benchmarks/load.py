@@ -196,7 +196,7 @@ async def probed(service: Service, seconds: float) -> list[Probe]:
     """What the probes saw in so many seconds."""
     best = []
     for kernel, params, contract in million_schedules.requests("popular", 500, seed=1):
-        query = {"kernel": kernel, "params": ",".join(f"{n}={v}" for n, v in params.items())}
+        query = {"kernel": kernel, "param": ",".join(f"{n}={v}" for n, v in params.items())}
         query |= {"target": DEFAULT_TARGET, "contract": contract.value}
         best.append(f"/v1/schedules/best?{urlencode(query)}")
     probes = [

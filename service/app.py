@@ -41,6 +41,7 @@ def create_app(
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         docs_url=None,  # a page for people, with scripts: dashboards has it
         redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,  # functions of generated clients
     )
     app.state.store = store
     app.state.gate = gate

@@ -14,7 +14,8 @@ from starlette.responses import FileResponse
 from service.suggested_files import suggested
 from tuner.paths import writable
 
-MEDIA_TYPE: Final = "application/zip"
+MEDIA_TYPE: Final = "application/octet-stream"
+"""What every client takes for a file; that it is a zip, its name says."""
 DESCRIBED: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},

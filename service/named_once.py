@@ -16,7 +16,7 @@ async def _require_named_once(request: Request) -> None:
         raise HttpError(422, f"'{name[:100]}' is given {times} times", accepted="each one once")
 
 
-_A_LIST = "params"
+_A_LIST = "param"
 """The one parameter that is a list on every route that takes it."""
 
 NAMED_ONCE = Depends(_require_named_once)

@@ -261,7 +261,7 @@ class Operations:
         ``EnqueuedError`` if ``on_miss="enqueue"`` submitted a job.
         """
         query = _texts(
-            {"kernel": kernel, "params": _params_text(params or {}), **_with_target(options)}
+            {"kernel": kernel, "param": _params_text(params or {}), **_with_target(options)}
         )
         question = {"best": query}
         kept = self.cache.answer(self.server, question)

@@ -114,7 +114,7 @@ AtDesk = Annotated[Desk, Depends(desk)]
         404: {"model": MissForm},
     },
 )
-async def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
+async def best_schedule(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
     """The best valid schedule whose contract the caller's promises imply: of the highest
     fidelity, of the toolchains used last, with the fewest cycles. Ask again with `If-None-Match`
     to learn whether there is a better one.
@@ -134,7 +134,7 @@ async def best(query: Annotated[BestQuery, Query()], desk: AtDesk) -> Response:
 def workload_of(query: BestQuery) -> WorkloadAsked:
     """The workload in a query; ``UserError`` names what is wrong with its parameters."""
     return WorkloadAsked.model_construct(
-        kernel=query.kernel, params=read_params(query.params), target=None, contract=None
+        kernel=query.kernel, params=read_params(query.param), target=None, contract=None
     )
 
 
@@ -165,7 +165,7 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
     response_model=BatchForm,
     dependencies=[NO_QUERY],
 )
-async def best_batch(body: BatchBody, desk: AtDesk) -> Response:
+async def best_schedules(body: BatchBody, desk: AtDesk) -> Response:
     """One item for each workload, in order: what the single query would answer, with its
     `status`. One wrong workload does not fail the others."""
     found = await desk.answers(body, body.workloads)

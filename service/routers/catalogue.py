@@ -33,7 +33,7 @@ Store = Annotated[SqlStore, Depends(store_of)]
     response_model=KernelList,
     dependencies=[NO_QUERY],
 )
-def kernels() -> dict[str, Any]:
+def list_kernels() -> dict[str, Any]:
     """Every kernel with its parameters, their defaults and ranges; packages come last."""
     from tuner.packages.files import kept
 
@@ -48,7 +48,7 @@ def kernels() -> dict[str, Any]:
     responses=problems(404),
     dependencies=[NO_QUERY],
 )
-def kernel(name: str, caller: Reader, store: Store) -> dict[str, Any]:
+def get_kernel(name: str, caller: Reader, store: Store) -> dict[str, Any]:
     """The kernel with its parameters."""
     return kernel_json(_find(store, name, caller))
 
@@ -59,13 +59,13 @@ def kernel(name: str, caller: Reader, store: Store) -> dict[str, Any]:
     response_model=SpaceForm,
     responses=problems(404),
 )
-def space(
+def kernel_space(
     name: str, query: Annotated[SpaceQuery, Query()], caller: Reader, store: Store
 ) -> dict[str, Any]:
     """The knobs and constraints a search would use for these parameters, target and contract,
     with the default and the textbook config."""
     kernel = _find(store, name, caller).name
-    return space_json(find_problem(kernel, read_params(query.params), query.target, query.contract))
+    return space_json(find_problem(kernel, read_params(query.param), query.target, query.contract))
 
 
 @router.get(
@@ -74,7 +74,7 @@ def space(
     response_model=TargetList,
     dependencies=[NO_QUERY],
 )
-def targets() -> dict[str, Any]:
+def list_targets() -> dict[str, Any]:
     """Every target with the figures that schedules depend on."""
     return {"items": [target.as_dict() for target in TARGETS.values()]}
 

@@ -34,7 +34,7 @@ router = APIRouter(prefix="/v1", tags=["devices"])
     response_model=DeviceList,
     dependencies=[Depends(require(Scope.READ)), NO_QUERY],
 )
-def devices(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+def list_devices(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
     """Every device that a farm file on any machine of the service names, and what waits for
     them."""
     now = time.time()
@@ -52,7 +52,7 @@ def devices(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
     responses=problems(404),
     dependencies=[Depends(require(Scope.READ))],
 )
-def events(
+def list_device_events(
     name: str,
     query: Annotated[DeviceEventsQuery, Query()],
     store: Annotated[SqlStore, Depends(store_of)],
@@ -102,7 +102,7 @@ for _verb, _summary, _text in (
 ):
     router.post(
         f"/devices/{{name}}/{_verb}",
-        name=_verb,
+        name=f"{_verb}_device",
         summary=_summary,
         description=f"{_text} 409 if its state does not allow it.",
         response_model=DeviceForm,

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
-from db.exchange import export_schedules
+from db import exchange
 from service.app_state import Store
 from service.auth import Caller, Scope, require
 from service.exporting import DESCRIBED, exported
@@ -35,7 +35,7 @@ _BODY = {
     response_class=FileResponse,
     responses=DESCRIBED,
 )
-def export(
+def export_schedules(
     query: Annotated[ExportQuery, Query()],
     caller: Annotated[Caller, Depends(require(Scope.READ))],
     store: Store,
@@ -43,7 +43,11 @@ def export(
     """All that are not quarantined, or those of a kernel or target, with provenance and objects:
     the shared ones and the caller's own."""
     write = partial(
-        export_schedules, store, kernel=query.kernel, target=query.target, owner=caller.owner
+        exchange.export_schedules,
+        store,
+        kernel=query.kernel,
+        target=query.target,
+        owner=caller.owner,
     )
     return exported(write, "hvxtune-schedules.zip")
 
@@ -55,7 +59,7 @@ def export(
     responses=problems(413),
     openapi_extra={"requestBody": _BODY},
 )
-async def import_(
+async def import_schedules(
     request: Request,
     query: Annotated[ImportQuery, Query()],
     caller: Annotated[Caller, Depends(require(Scope.ADMIN))],

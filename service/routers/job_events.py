@@ -179,7 +179,7 @@ id: 105
     },
     dependencies=[Depends(require(Scope.READ))],
 )
-async def events(
+async def job_events(
     job: str,
     request: Request,
     query: Annotated[EventsQuery, Query()],

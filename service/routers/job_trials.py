@@ -65,7 +65,7 @@ _TIMINGS = ("compile_s", "link_s", "run_s", "overhead_s")
     },
     dependencies=[Depends(require(Scope.READ))],
 )
-def trials(
+def list_trials(
     job: str,
     request: Request,
     query: Annotated[TrialsQuery, Query()],

@@ -62,7 +62,7 @@ IdempotencyKey = Annotated[
     responses=problems(409),
     dependencies=[NO_QUERY],
 )
-def submit(
+def submit_job(
     body: SubmitBody,
     request: Request,
     caller: Annotated[Caller, Depends(require(Scope.SUBMIT))],
@@ -97,7 +97,7 @@ def submitted(taken: Taken, request: Request) -> Response:
     response_model=JobPage,
     dependencies=[Depends(require(Scope.READ))],
 )
-def listing(
+def list_jobs(
     query: Annotated[JobsQuery, Query()], store: Annotated[SqlStore, Depends(store_of)]
 ) -> dict[str, Any]:
     """A page of them, with their trials counted. Pages stay whole while jobs are submitted."""
@@ -129,7 +129,7 @@ def listing(
     responses=problems(404),
     dependencies=[Depends(require(Scope.READ)), NO_QUERY],
 )
-def one(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+def get_job(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
     """The job as lists show it, its default, textbook, baseline and best trial, and what it was
     made with."""
     found = find_job(store, job)
@@ -194,7 +194,7 @@ for _request, _summary, _text in (
 ):
     router.post(
         f"/jobs/{{job}}/{_request}",
-        name=_request.value,
+        name=f"{_request}_job",
         summary=_summary,
         description=f"{_text} Others' jobs need the scope `operate`. Asking "
         "twice changes nothing; 409 if the job has ended.",
@@ -211,7 +211,7 @@ for _request, _summary, _text in (
     responses=problems(404),
     dependencies=[NO_QUERY],
 )
-def annotation(
+def annotate_job(
     job: str,
     body: AnnotationBody,
     request: Request,
@@ -244,19 +244,20 @@ def _pin(*, pinned: bool) -> Callable[..., dict[str, Any]]:
     return route
 
 
-for _method, _summary, _text in (
+for _method, _name, _summary, _text in (
     (
         "PUT",
+        "pin",
         "Pin a job",
         "Only the user of the token sees the pin, and finds it: `pinned=true`.",
     ),
-    ("DELETE", "Unpin a job", "Unpinning one that is not pinned changes nothing."),
+    ("DELETE", "unpin", "Unpin a job", "Unpinning one that is not pinned changes nothing."),
 ):
     router.add_api_route(
         "/jobs/{job}/pin",
         _pin(pinned=_method == "PUT"),
         methods=[_method],
-        name=_summary,
+        name=f"{_name}_job",
         summary=_summary,
         description=_text,
         response_model=JobStandingForm,
@@ -271,7 +272,7 @@ for _method, _summary, _text in (
     response_model=ConductorList,
     dependencies=[Depends(require(Scope.READ)), NO_QUERY],
 )
-def conductors(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+def list_conductors(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
     """Processes that run jobs, on whatever machine. An unfit one says what it does not reach, and
     takes up no job until it does."""
     return {"items": conductors_json(store)}

@@ -56,7 +56,7 @@ _NAMED = 3
     responses=problems(409),
     dependencies=[NO_QUERY],
 )
-def tune(
+def submit_network(
     body: NewNetworkBody,
     request: Request,
     caller: Annotated[Caller, Depends(require(Scope.SUBMIT))],
@@ -82,7 +82,7 @@ def tune(
     responses=problems(404),
     dependencies=[Depends(require(Scope.READ)), NO_QUERY],
 )
-def one(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+def get_network(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
     """Its jobs as one: state and totals, the table by layer, and what to do next. By its id, the
     start of one, or the name of a network or set, which means its newest."""
     return batch_table_json(batch_table(store, _named(store, network)))
@@ -95,7 +95,7 @@ def one(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str
     responses=problems(404),
     dependencies=[Depends(require(Scope.READ)), NO_QUERY],
 )
-def plan(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+def network_plan(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
     """The plan as it was last given: units, times and VTCM; 404 without one."""
     found = _named(store, network)
     kept = plan_of(store, found)
@@ -114,7 +114,7 @@ def plan(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[st
     responses=problems(404),
     dependencies=[NO_QUERY],
 )
-def give_plan(
+def keep_network_plan(
     network: str,
     body: PlanForm,
     request: Request,
@@ -138,7 +138,7 @@ def give_plan(
     responses={**DESCRIBED, **problems(404, 409)},
     dependencies=[NO_QUERY],
 )
-def bundle(
+def network_bundle(
     network: str,
     request: Request,
     caller: Annotated[Caller, Depends(require(Scope.READ))],

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from db.jobs.queries import open_jobs_on
 from db.sql_store import SqlStore
+from service import uploads
 from service.app_state import store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
@@ -18,7 +19,6 @@ from service.schemas import paging
 from service.schemas.common import NO_QUERY, PageQuery
 from service.schemas.packages import PackageBody, PackageForm, PackageList
 from service.sub_path import published
-from service.uploads import register_package
 
 router = APIRouter(prefix="/v1", tags=["packages"])
 
@@ -40,7 +40,7 @@ Store = Annotated[SqlStore, Depends(store_of)]
     openapi_extra={"requestBody": _BODY},
     dependencies=[NO_QUERY],
 )
-async def register(
+async def register_package(
     request: Request, response: Response, caller: Admin, store: Store
 ) -> dict[str, Any]:
     """Checks a package as far as that goes without building it, and keeps it.
@@ -49,7 +49,7 @@ async def register(
     only; a build of kind `command` runs the program that it names, which is why this takes `admin`.
     """
     data = await request.body()  # as large as the settings allow: service.admission.bodies
-    package = await register_package(request, store, caller, data)
+    package = await uploads.register_package(request, store, caller, data)
     response.headers["Location"] = published(request, f"/v1/kernels/{package.kernel}")
     return package_json(package)
 
@@ -60,7 +60,7 @@ async def register(
     response_model=PackageList,
     dependencies=[Depends(require(Scope.READ))],
 )
-def listing(query: Annotated[PageQuery, Query()]) -> dict[str, Any]:
+def list_packages(query: Annotated[PageQuery, Query()]) -> dict[str, Any]:
     """A page of them, the one registered last first."""
     from tuner.packages.files import kept_since, read
 
@@ -80,7 +80,7 @@ def listing(query: Annotated[PageQuery, Query()]) -> dict[str, Any]:
     responses=problems(404, 409),
     dependencies=[NO_QUERY],
 )
-def remove(digest: str, request: Request, caller: Admin, store: Store) -> dict[str, Any]:
+def remove_package(digest: str, request: Request, caller: Admin, store: Store) -> dict[str, Any]:
     """By its digest or the first 12 digits of it. Jobs that wait or run on it are to end before;
     what they found stays, and is served no more until it is registered again."""
     from tuner.packages import files

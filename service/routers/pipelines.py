@@ -42,7 +42,7 @@ _BODY = {
     },
     openapi_extra={"requestBody": _BODY},
 )
-async def upload(
+async def upload_pipeline(
     request: Request,
     response: Response,
     query: Annotated[UploadQuery, Query()],
@@ -74,7 +74,7 @@ async def upload(
     response_model=PipelineList,
     dependencies=[Depends(require(Scope.READ))],
 )
-def listing(
+def list_pipelines(
     query: Annotated[PageQuery, Query()], store: Annotated[SqlStore, Depends(store_of)]
 ) -> dict[str, Any]:
     """A page of them, newest first."""
@@ -93,7 +93,7 @@ def listing(
     responses=problems(404),
     dependencies=[NO_QUERY],
 )
-def one(
+def get_pipeline(
     digest: str,
     caller: Annotated[Caller, Depends(require(Scope.READ))],
     store: Annotated[SqlStore, Depends(store_of)],

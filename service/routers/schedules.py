@@ -45,7 +45,7 @@ Store = Annotated[SqlStore, Depends(store_of)]
     response_model=SchedulePage,
     dependencies=[READ],
 )
-def schedules(query: Annotated[SchedulesQuery, Query()], store: Store) -> dict[str, Any]:
+def list_schedules(query: Annotated[SchedulesQuery, Query()], store: Store) -> dict[str, Any]:
     """Every problem's best for each fidelity and toolchain, quarantined ones included."""
     found = schedule_queries.page(
         store,
@@ -67,7 +67,7 @@ def schedules(query: Annotated[SchedulesQuery, Query()], store: Store) -> dict[s
     responses=problems(404, 409),
     dependencies=[READ, NO_QUERY],
 )
-def schedule(id: str, store: Store) -> dict[str, Any]:  # noqa: A002 - the path's
+def get_schedule(id: str, store: Store) -> dict[str, Any]:  # noqa: A002 - the path's
     """A schedule by its id, `JOB-TRIAL`: any trial that ended `ok` has one, also one that a
     faster one has superseded."""
     return stored_json(valid(store, id))
@@ -89,7 +89,7 @@ def schedule(id: str, store: Store) -> dict[str, Any]:  # noqa: A002 - the path'
     },
     dependencies=[READ, NO_QUERY],
 )
-def provenance(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
+def schedule_provenance(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
     """Job, trial, space, sampler, seed, toolchain, and the digests that pin it."""
     return provenance_json(named(store, id))
 
@@ -101,7 +101,7 @@ def provenance(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
     responses=problems(404),
     dependencies=[READ, NO_QUERY],
 )
-def doubt(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
+def schedule_doubt(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
     """How often it would still be the best of its job, if the costs that the timing model assumes
     were others; null where nothing is assumed, as on hardware."""
     found = named(store, id)
@@ -126,12 +126,13 @@ def _add_file_route(path: str, kind: FileKind, summary: str, media_type: str) ->
         f"{summary}. Never changes: keep it as long as you like. 409 if the schedule is "
         "quarantined, or is found to be damaged now."
     )
-    content = {media_type: {"schema": {"type": "string", "format": "binary"}}}
+    binary = {"format": "binary"} if media_type == "application/octet-stream" else {}
+    content = {media_type: {"schema": {"type": "string", **binary}}}
     router.add_api_route(
         f"/schedules/{{id}}/{path}",
         get_file,
         methods=["GET"],
-        name=f"schedule_{kind}",
+        name=f"schedule_{'cpp' if kind == 'schedule' else kind}",
         summary=summary,
         response_class=Response,
         responses={200: {"content": content, "headers": _FILE_HEADERS}, **problems(404, 409)},
@@ -156,7 +157,7 @@ for _path, _kind, _summary, _type in (
     responses=problems(404, 409),
     dependencies=[NO_QUERY],
 )
-def set_aside(
+def quarantine_schedule(
     id: str,  # noqa: A002
     body: QuarantineBody,
     request: Request,
@@ -180,7 +181,7 @@ def set_aside(
     responses=problems(404, 409),
     dependencies=[NO_QUERY],
 )
-def release(
+def release_schedule(
     id: str,  # noqa: A002
     request: Request,
     caller: Operator,

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from db.access import audit as entries
-from db.access.tokens import all_tokens, find_token, revoke_token
+from db.access import tokens as kept
+from db.access.tokens import all_tokens, find_token
 from service.app_state import Store
 from service.auth import Caller, Quotas, Scope, require
 from service.auth.audit import entry_json, record
@@ -25,7 +26,7 @@ Admin = Annotated[Caller, Depends(require(Scope.ADMIN))]
 
 
 @router.get("/tokens", summary="All tokens", response_model=TokenList, dependencies=[NO_QUERY])
-def tokens(_caller: Admin, store: Store) -> dict[str, Any]:
+def list_tokens(_caller: Admin, store: Store) -> dict[str, Any]:
     """Every token ever made, newest first, without secrets."""
     return {"items": [token_json(token) for token in all_tokens(store)]}
 
@@ -37,7 +38,7 @@ def tokens(_caller: Admin, store: Store) -> dict[str, Any]:
     response_model=IssuedToken,
     dependencies=[NO_QUERY],
 )
-def create(
+def create_token(
     new: NewToken,
     request: Request,
     response: Response,
@@ -67,7 +68,7 @@ def create(
     responses=problems(404),
     dependencies=[NO_QUERY],
 )
-def revoke(
+def revoke_token(
     token_id: str,
     request: Request,
     caller: Admin,
@@ -82,7 +83,7 @@ def revoke(
             next_step="GET /v1/tokens lists them",
         )
     with store.transaction():
-        revoked = revoke_token(store, token_id)
+        revoked = kept.revoke_token(store, token_id)
         record(store, caller, "token.revoke", token_id, {"name": revoked.name}, request)
     gate: Gate = request.app.state.gate
     gate.forget(token_id)
@@ -90,7 +91,7 @@ def revoke(
 
 
 @router.get("/audit", summary="The record of changes", response_model=AuditList)
-def audit(
+def list_audit(
     query: Annotated[PageQuery, Query()],
     _caller: Admin,
     store: Store,

@@ -67,10 +67,10 @@ def read_plain(query: bytes, owner: str) -> Asked | None:
     others: list[bytes] = []
     try:
         for part in query.split(b"&"):
-            if part.startswith(_PARAMS):
+            if part.startswith(_PARAM):
                 if b"+" in part:
                     return None
-                params.append(_unquoted(part[len(_PARAMS) :]))
+                params.append(_unquoted(part[len(_PARAM) :]))
             else:
                 others.append(part)
         terms = _terms(b"&".join(others))
@@ -79,7 +79,7 @@ def read_plain(query: bytes, owner: str) -> Asked | None:
         return None
 
 
-_PARAMS: Final = b"params="
+_PARAM: Final = b"param="
 
 
 def _unquoted(value: bytes) -> str:

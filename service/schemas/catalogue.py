@@ -97,7 +97,7 @@ class SpaceForm(BaseModel):
 class SpaceQuery(Strict):
     """The problem of a space."""
 
-    params: list[str] = Field(
+    param: list[str] = Field(
         default_factory=list,
         description="Parameters as `m=256,n=256`, or one each; the rest by default.",
         examples=[["m=256,n=256,k=256"]],

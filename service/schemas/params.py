@@ -9,13 +9,13 @@ from tuner.errors import UserError
 
 def read_params(texts: Iterable[str], option: str = "") -> dict[str, int]:
     """The parameters in ``texts``, each ``NAME=VALUE`` or several with commas between them, of the
-    query ``params`` or of the command line's ``option``.
+    query ``param`` or of the command line's ``option``.
 
     ``UserError`` for another form, a value that is not an integer, a parameter given twice. Names
     and ranges are the kernel's to check.
     """
-    where = f"{option} " if option else "params: "
-    example = f"{option} m=256" if option else "params=m=256,n=256,k=256"
+    where = f"{option} " if option else "param: "
+    example = f"{option} m=256" if option else "param=m=256,n=256,k=256"
     accepted = f"NAME=INTEGER, with commas between several, such as {example}"
     params: dict[str, int] = {}
     for pair in (pair for text in texts for pair in text.split(",") if pair.strip() or option):

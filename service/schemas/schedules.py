@@ -37,12 +37,12 @@ class BestQuery(BestOptions):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"kernel": "gemm_u8", "params": ["m=256,n=256,k=256"]}],
+            "examples": [{"kernel": "gemm_u8", "param": ["m=256,n=256,k=256"]}],
         }
     )
 
     kernel: str = Field(description="The kernel's name.", examples=["gemm_u8"])
-    params: list[str] = Field(
+    param: list[str] = Field(
         default_factory=list,
         description="Parameters as `m=256,n=256`, or one each; the rest by default.",
         examples=[["m=256,n=256,k=256"]],

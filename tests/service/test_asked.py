@@ -65,7 +65,7 @@ def test_a_caller_keeps_a_contract_exactly_if_its_buffers_do(
 
 FIELDS = [
     "kernel",
-    "params",
+    "param",
     "target",
     "contract",
     "cache",
@@ -105,7 +105,7 @@ values = st.sampled_from(["", "m= 8", *VALUES]) | st.text(max_size=6)
 good = st.fixed_dictionaries(
     {"kernel": st.sampled_from(["gemm_u8", "sobel_u8"])},
     optional={
-        "params": st.sampled_from(["", "m=8", "n=128,m=8", "width=64"]),
+        "param": st.sampled_from(["", "m=8", "n=128,m=8", "width=64"]),
         "target": st.sampled_from(["hexagon-v66", "hexagon-v68"]),
         "contract": st.sampled_from(list(Contract)).map(str),
         "cache": st.sampled_from(["warm", "cold"]),
@@ -159,5 +159,5 @@ def test_the_quick_reader_takes_plain_queries(pairs: list[tuple[str, str]]) -> N
 
 @given(st.binary(max_size=40))
 def test_no_bytes_make_the_quick_reader_fail(query: bytes) -> None:
-    read_plain(b"kernel=gemm_u8&params=" + query, "ann")
+    read_plain(b"kernel=gemm_u8&param=" + query, "ann")
     read_plain(query, "ann")

@@ -52,7 +52,7 @@ def submit(client: TestClient, store: SqlStore) -> Response:
 
 def enqueue(client: TestClient, store: SqlStore) -> Response:
     return client.get(
-        BEST, params={"kernel": "gemm_u8", "params": "m=8,n=8,k=8", "on_miss": "enqueue"}
+        BEST, params={"kernel": "gemm_u8", "param": "m=8,n=8,k=8", "on_miss": "enqueue"}
     )
 
 
@@ -154,8 +154,8 @@ def test_what_a_miss_enqueues_counts_and_is_audited(
 ) -> None:
     asked = partial(dict, kernel="gemm_u8", on_miss="enqueue")
     client = limited(trials_per_day=150)  # a job of a miss has 100
-    assert client.get(BEST, params=asked(params="m=8,n=8,k=8")).status_code == 202
-    refused = client.get(BEST, params=asked(params="m=9,n=8,k=8"))
+    assert client.get(BEST, params=asked(param="m=8,n=8,k=8")).status_code == 202
+    refused = client.get(BEST, params=asked(param="m=9,n=8,k=8"))
     assert refused.status_code == 429
     assert refused.json()["quota"] == "trials_per_day"
     [entry] = newest_entries(store, 10)

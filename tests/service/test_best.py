@@ -22,7 +22,7 @@ from tuner.records.candidate import Problem
 from tuner.space import Config
 
 URL = "/v1/schedules/best"
-ASKED = {"kernel": "gemm_u8", "params": "m=64,n=128,k=128"}
+ASKED = {"kernel": "gemm_u8", "param": "m=64,n=128,k=128"}
 SHAPE = {"m": 64, "n": 128, "k": 128}
 
 
@@ -102,10 +102,10 @@ def test_a_static_shape_with_ragged_rows_keeps_no_promise_about_strides(
     ragged = {"m": 64, "n": 100, "k": 128}
     params = "m=64,n=100,k=128"
     store_schedule(store, problem(contract="stride", **ragged), 500)
-    assert client.get(URL, params={**ASKED, "params": params}).status_code == 404
+    assert client.get(URL, params={**ASKED, "param": params}).status_code == 404
     host = store_schedule(store, problem(contract="host", **ragged), 900)
-    assert best(client, params=params)["id"] == host
-    assert best(client, params=params, contract="stride")["cycles"] == 500
+    assert best(client, param=params)["id"] == host
+    assert best(client, param=params, contract="stride")["cycles"] == 500
 
 
 def test_the_highest_fidelity_comes_first_whatever_the_cycles(
@@ -225,10 +225,10 @@ def test_a_damaged_object_is_never_sent_and_its_schedule_quarantined(
     ("changes", "part"),
     [
         ({"kernel": "gemm"}, "gemm_u8"),
-        ({"params": "m=64,q=1"}, "unknown parameter 'q'"),
-        ({"params": "m=64,m=64"}, "twice"),
-        ({"params": "m=x"}, "m='x'"),
-        ({"params": "k=0"}, "1 to 65536"),
+        ({"param": "m=64,q=1"}, "unknown parameter 'q'"),
+        ({"param": "m=64,m=64"}, "twice"),
+        ({"param": "m=x"}, "m='x'"),
+        ({"param": "k=0"}, "1 to 65536"),
         ({"target": "hexagon-v1"}, "unknown target"),
         ({"contract": "strict"}, "unknown contract"),
         ({"cache": "hot"}, "cache"),
@@ -236,7 +236,7 @@ def test_a_damaged_object_is_never_sent_and_its_schedule_quarantined(
         ({"allow_nearest": "perhaps"}, "allow_nearest"),
         ({"on_miss": "cry"}, "on_miss"),
         ({"shape": "1"}, "shape"),
-        ({"contract": "extent", "params": "n=100"}, "does not keep contract"),
+        ({"contract": "extent", "param": "n=100"}, "does not keep contract"),
     ],
 )
 def test_a_wrong_query_is_told_what_is_wrong(

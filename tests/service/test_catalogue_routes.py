@@ -27,7 +27,7 @@ def test_an_unknown_kernel_is_not_found_and_the_near_one_named(client: TestClien
         assert answer.json()["next_step"] == "did you mean gemm_u8?"
 
 
-@pytest.mark.parametrize("query", ["params=h=8,n=1024", "params=h=8&params=n=1024"])
+@pytest.mark.parametrize("query", ["param=h=8,n=1024", "param=h=8&param=n=1024"])
 def test_a_space_belongs_to_a_problem(client: TestClient, query: str) -> None:
     answer = client.get(f"/v1/kernels/scale_u8/space?{query}&contract=host")
     kernel = find_kernel("scale_u8")
@@ -41,12 +41,12 @@ def test_a_space_belongs_to_a_problem(client: TestClient, query: str) -> None:
 @pytest.mark.parametrize(
     ("query", "named"),
     [
-        ("params=m", "m"),
-        ("params=m=1x", "1x"),
-        ("params=m=8,m=9", "twice"),
-        ("params=m=" + "9" * 5000, "m"),
-        ("params=q=1", "q"),
-        ("params=m=0", "0"),
+        ("param=m", "m"),
+        ("param=m=1x", "1x"),
+        ("param=m=8,m=9", "twice"),
+        ("param=m=" + "9" * 5000, "m"),
+        ("param=q=1", "q"),
+        ("param=m=0", "0"),
         ("contract=perhaps", "perhaps"),
         ("target=hexagon-v1", "hexagon-v1"),
         ("contact=static", "contact"),

@@ -52,7 +52,7 @@ def test_an_unknown_schedule_is_404(client: TestClient) -> None:
 
 def test_the_best_query_does_not_work_it_out(client: TestClient, store: SqlStore) -> None:
     store_doubted(store)
-    query = {"kernel": "gemm_u8", "params": "m=8,n=128,k=8", "target": "hexagon-v66"}
+    query = {"kernel": "gemm_u8", "param": "m=8,n=128,k=8", "target": "hexagon-v66"}
     found = client.get("/v1/schedules/best", params=query).json()
     assert found["cycles"] == 900
     assert "doubt" not in found

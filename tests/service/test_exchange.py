@@ -342,7 +342,7 @@ def test_over_rest(
 ) -> None:
     monkeypatch.setattr(importing, "installed_toolchains", lambda: [TOOLCHAIN])
     sent = client.get("/v1/export", params={"kernel": "gemm_u8"})
-    assert sent.headers["Content-Type"] == "application/zip"
+    assert sent.headers["Content-Type"] == "application/octet-stream"
     assert members_of(sent.content)[layout.LINES].count(b"\n") == 2
     assert list((tmp_path / "state" / "transfers").iterdir()) == []
     taken = client.post("/v1/import", content=sent.content)

@@ -17,7 +17,7 @@ from tuner.records.trial import JobSpec, JobState
 
 BEST = "/v1/schedules/best"
 SHAPE = {"m": 64, "n": 128, "k": 128}
-ASKED = {"kernel": "gemm_u8", "params": "m=64,n=128,k=128"}
+ASKED = {"kernel": "gemm_u8", "param": "m=64,n=128,k=128"}
 
 
 def delete(file: Path) -> None:

@@ -141,7 +141,7 @@ def network_of(store: SqlStore, *schedules: str) -> str:
 def opened_answer(answer: Response, folder: Path) -> list[str]:
     """The ids of the schedules in the file."""
     assert answer.status_code == 200, answer.text
-    assert answer.headers["Content-Type"] == "application/zip"
+    assert answer.headers["Content-Type"] == "application/octet-stream"
     file = folder / "net.zip"
     file.write_bytes(answer.content)
     with opened(file) as inside:

@@ -49,7 +49,7 @@ def query(row: Row) -> dict[str, Any]:
     params = ",".join(f"{k}={v}" for k, v in row.lookup.problem.workload.params.items())
     return {
         "kernel": "gemm_u8",
-        "params": params,
+        "param": params,
         "contract": row.contract,
         "cache": row.cache,
         "min_fidelity": row.min_fidelity,
@@ -155,7 +155,7 @@ class TestCommands(OfEverybody):
             with Client(address) as client:
                 asked = query(row)
                 params = dict(row.lookup.problem.workload.params)
-                del asked["kernel"], asked["params"]
+                del asked["kernel"], asked["param"]
                 try:
                     best = client.best("gemm_u8", params, **asked)
                     python = int(best.document["cycles"])

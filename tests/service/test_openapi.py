@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,3 +87,11 @@ def test_the_frameworks_own_shape_of_errors_is_gone() -> None:
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_a_body_is_described(name: str) -> None:
     assert SCHEMAS[name].get("description"), name
+
+
+def test_every_operation_has_a_name_that_functions_of_generated_clients_can_have() -> None:
+    names = [operation["operationId"] for operation in OPERATIONS.values()]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+){0,2}", name)] == []
+    asked = {one["name"] for each in OPERATIONS.values() for one in each.get("parameters", ())}
+    assert "params" not in asked, "which generated functions call a variable of their own"

@@ -79,7 +79,7 @@ def test_an_upload_that_cannot_be_tuned_is_stored_with_the_reason(client: TestCl
 def test_best_queries_take_the_name_of_an_upload(client: TestClient) -> None:
     kernel = upload(client, unseen_pipeline("sharpen"), "crisp").json()["kernel"]
     asked = {"kernel": "pipeline:crisp", "params": {"x": 256, "y": 48}}
-    missed = client.get("/v1/schedules/best?kernel=pipeline:crisp&params=x=256&params=y=48")
+    missed = client.get("/v1/schedules/best?kernel=pipeline:crisp&param=x=256&param=y=48")
     (item,) = client.post("/v1/schedules/best:batch", json={"workloads": [asked]}).json()["items"]
     for form in (missed.json(), item):
         assert form["status"] == 404

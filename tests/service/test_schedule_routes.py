@@ -151,7 +151,7 @@ def test_what_a_phone_does_not_count_is_null_and_never_zero(
     client: TestClient, store: SqlStore
 ) -> None:
     of = problem(m=64, n=128, k=128)
-    asked = {"kernel": "gemm_u8", "params": "m=64,n=128,k=128"}
+    asked = {"kernel": "gemm_u8", "param": "m=64,n=128,k=128"}
     phone = store_schedule(store, of, 9000, fidelity="hardware")
     for answer in (
         client.get("/v1/schedules/best", params=asked).json(),

@@ -20,7 +20,7 @@ from tuner.keeping.best import lookup_of
 
 SHAPE = {"m": 64, "n": 128, "k": 128}
 OF = problem(**SHAPE)
-ASKED = {"kernel": "gemm_u8", "params": "m=64,n=128,k=128"}
+ASKED = {"kernel": "gemm_u8", "param": "m=64,n=128,k=128"}
 Swap = Callable[[Session, ArtifactRow, ArtifactRow], object]
 
 

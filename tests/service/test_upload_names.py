@@ -108,7 +108,7 @@ def test_jobs_and_schedules_keep_the_digest_and_show_the_name(
     bob.post("/v1/pipelines?name=crisp", content=unseen_pipeline("sharpen") + b"")
     problem = find_kernel(kernel).problem(params, Contract.STATIC, find_target("hexagon-v66"))
     stored = store_schedule(store, problem, 700, submission=Submission("ann", kernel_label="crisp"))
-    asked = "kernel=pipeline:crisp&params=x=256&params=y=48"
+    asked = "kernel=pipeline:crisp&param=x=256&param=y=48"
     best = ann.get(f"/v1/schedules/best?{asked}").json()
     assert (best["id"], best["kernel"], best["display_name"]) == (stored, kernel, "crisp")
     assert ann.get("/v1/schedules").json()["items"][0]["display_name"] == "crisp"

@@ -25,7 +25,7 @@ SHAPE = {"m": 64, "n": 128, "k": 128}
         "/readyz",
         "/metrics",
         "/v1/kernels",
-        "/v1/schedules/best?kernel=gemm_u8&params=m=64,n=128,k=128",
+        "/v1/schedules/best?kernel=gemm_u8&param=m=64,n=128,k=128",
         "/v1/schedules/{schedule}/object",
         "/v1/nowhere",
         "/docs",

@@ -284,7 +284,7 @@ def test_processes_give_the_answers_that_a_thread_gives(store: SqlStore) -> None
     async def answers(app: FastAPI) -> list[Any]:
         async with talk(app) as client:
             client.headers["X-Request-ID"] = "the-same"
-            single = await client.get(URL, params={"kernel": "gemm_u8", "params": "m=1,n=8,k=4"})
+            single = await client.get(URL, params={"kernel": "gemm_u8", "param": "m=1,n=8,k=4"})
             assert single.status_code == 404
             return [(await client.post(BATCH, json=body)).json()["items"], single.json()]
 

@@ -197,7 +197,7 @@ def test_a_token_in_the_address_is_refused_even_beside_a_good_one(
             assert answer.status_code == 401
             assert "revoke it" in answer.json()["next_step"]
             assert token.secret not in answer.text
-    named_alike = client.get("/v1/kernels/hvx_a/space?params=hvx_b=1", headers=bearing(token))
+    named_alike = client.get("/v1/kernels/hvx_a/space?param=hvx_b=1", headers=bearing(token))
     assert named_alike.status_code == 404
 
 

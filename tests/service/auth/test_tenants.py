@@ -119,7 +119,7 @@ A_PLAN = NetworkPlan(
     "latency", (PlannedUnit("arm", True, "", 0.0, 0.0),), (), (), (), 0, 0.0, 0.0, 0.0, 0.0
 )
 BEST = "/v1/schedules/best"
-ASKED_BEST = "kernel=gemm_u8&" + "&".join(f"params={name}={value}" for name, value in SHAPE.items())
+ASKED_BEST = "kernel=gemm_u8&" + "&".join(f"param={name}={value}" for name, value in SHAPE.items())
 BODIES: dict[str, list[Callable[[str], Any]]] = {
     f"{BEST}:batch": [
         lambda name: {"workloads": [{"kernel": name}, {"kernel": "gemm_u8", "params": SHAPE}]},
@@ -147,7 +147,7 @@ QUERIES = {
 }
 """Questions without a name in them that ann's things would answer."""
 NO_TEXT = (
-    *("cursor", "params", "state", "pinned", "quarantined", "fidelity", "order", "outcome", "seen"),
+    *("cursor", "param", "state", "pinned", "quarantined", "fidelity", "order", "outcome", "seen"),
     *("target", "contract", "after", "next"),
 )
 """Fields of queries that take no name."""
@@ -276,7 +276,7 @@ def told(answer: Response, name: str = "") -> str:
     """All of an answer, with every digit of ``name``, whole or cut off, replaced by one: answers
     that repeat it cannot be told apart by it, but by how much of it they repeat."""
     text = answer.text
-    if answer.headers.get("Content-Type") == "application/zip":
+    if answer.content[:2] == b"PK":
         with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
             text = "".join(archive.read(each).decode() for each in archive.namelist())
     kept = ("content-type", "location", "cache-control", "content-disposition")
