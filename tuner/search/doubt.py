@@ -34,6 +34,8 @@ TIE = 0.02
 """Cycles that differ by less, as a share, are told as equal."""
 _MOSTLY = 0.95
 """Share of the points at which two schedules are equal, for them to be called tied."""
+_LIKELY = 0.5
+"""Share of the points at which the best is within ``TIE``, for it to be called likely."""
 _SELDOM = 0.05
 """Share of the points at which a schedule is the fastest, for it to be a rival."""
 ROUNDED = 64
@@ -111,22 +113,36 @@ class Doubt:
     robust: Robust
 
     @property
+    def verdict(self) -> str:
+        """How sure the choice is, in a few words for people: told first, before any figure."""
+        word = "not sure"
+        if self.near_share >= _LIKELY:
+            word = "sure" if self.near_share >= _MOSTLY else "likely"
+        others = len(self.tied)
+        return f"{word}, close to {others} other{'s'[: others > 1]}" if others else word
+
+    @property
     def sentence(self) -> str:
-        """All that matters, for people."""
-        near = f"within {_percent(TIE)} of the best in {_percent(self.near_share)}"
-        told = [f"best in {_percent(self.best_share)} of the plausible cost range, {near}"]
+        """All that matters, for people: the only place that words it."""
+        near = f"within {_percent(TIE)} of the fastest at {_percent(self.near_share)}"
+        told = [
+            f"{self.verdict}: the fastest at {_percent(self.best_share)} of the plausible costs, "
+            f"{near}"
+        ]
         if self.trial == self.robust.trial and self.robust.more_cycles > 0:
-            told.append(f"{self.robust.more_cycles:.1%} more cycles than the fastest as assumed")
+            more = f"{100 * self.robust.more_cycles:.1f} %"
+            told.append(f"at the assumed costs it takes {more} more cycles than the fastest")
         at = self.hinge
         if at is None:
             told.append(f"no single cost makes it lose more than {_percent(TIE)}")
         else:
             told.append(
-                f"hangs on {at.cost} ({at.assumed:.3g} assumed): {at.side} {at.threshold:.3g} "
-                f"{at.unit} trial {at.trial} is better, by up to {_percent(at.gain)}"
+                f"trial {at.trial} is up to {_percent(at.gain)} faster if {at.cost} is {at.side} "
+                f"{at.threshold:.3g} {at.unit} ({at.assumed:.3g} assumed)"
             )
         if self.tied:
-            told.append(f"tied with {_listed(self.tied)}")
+            takes = "take" if len(self.tied) > 1 else "takes"
+            told.append(f"{_listed(self.tied)} {takes} as long")
         return "; ".join(told)
 
     def as_dict(self) -> dict[str, Any]:

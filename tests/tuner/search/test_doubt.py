@@ -92,8 +92,8 @@ def test_a_choice_that_hangs_on_one_cost_says_so() -> None:
     assert found.robust.trial == 7
     assert found.robust.more_cycles == pytest.approx(1 / 9)
     assert found.sentence == (
-        "best in 10 % of the plausible cost range, within 2 % of the best in 12 %; hangs on "
-        "l2_access (0 assumed): above 0.2 model cycles trial 7 is better, by up to 36 %"
+        "not sure: the fastest at 10 % of the plausible costs, within 2 % of the fastest at 12 %; "
+        "trial 7 is up to 36 % faster if l2_access is above 0.2 model cycles (0 assumed)"
     )
 
 
@@ -103,9 +103,9 @@ def test_a_job_that_prefers_the_robust_schedule_is_told_about_that_one() -> None
     assert found.best_share == pytest.approx(0.9, abs=1 / doubt.POINTS)
     assert [rival.trial for rival in found.rivals] == [4]
     assert found.sentence == (
-        "best in 90 % of the plausible cost range, within 2 % of the best in 92 %; 11.1% more "
-        "cycles than the fastest as assumed; hangs on l2_access (0 assumed): below 0.2 model "
-        "cycles trial 4 is better, by up to 10 %"
+        "likely: the fastest at 90 % of the plausible costs, within 2 % of the fastest at 92 %; "
+        "at the assumed costs it takes 11.1 % more cycles than the fastest; "
+        "trial 4 is up to 10 % faster if l2_access is below 0.2 model cycles (0 assumed)"
     )
     assert known([LOADS, FEW_LOADS], trial=7) == found
 
@@ -117,8 +117,9 @@ def test_what_nobody_can_tell_apart_is_tied() -> None:
     assert found.hinge is None
     assert found.best_share == found.near_share == 1
     assert found.sentence == (
-        "best in 100 % of the plausible cost range, within 2 % of the best in 100 %; no single "
-        "cost makes it lose more than 2 %; tied with trials 2, 3, 4 and 3 more"
+        "sure, close to 6 others: the fastest at 100 % of the plausible costs, within 2 % of the "
+        "fastest at 100 %; no single cost makes it lose more than 2 %; "
+        "trials 2, 3, 4 and 3 more take as long"
     )
 
 
