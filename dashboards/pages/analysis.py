@@ -6,11 +6,12 @@ kept for as long as no trial changes it.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -25,6 +26,7 @@ from db.jobs.trials import AnalysedTrial, analysed_trials
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
+from tuner.codegen.generator import GENERATOR
 from tuner.problem.objectives import DEFAULT_OBJECTIVES, figures_of, front_of
 from tuner.records.outcome import Outcome
 from tuner.space import Space
@@ -54,8 +56,6 @@ def noise(trials: list[AnalysedTrial]) -> list[dict[str, object]]:
     ]
 
 
-UNSET = "unset"
-"""Stands for the value of a knob that is not active in a config."""
 LEAST_TRIALS = 12
 """Fewer measured trials say nothing about importance."""
 MOST_RANKED = 1000
@@ -83,10 +83,12 @@ class ValueFacts:
 
 @dataclass(frozen=True)
 class KnobFacts:
-    """A knob with every choice it has; ``importance`` adds up to 1 over all knobs."""
+    """A knob with every choice it has, among the trials of one generator. ``importance`` is over
+    the ``measured`` trials that set it; of knobs that the same trials set it adds up to 1."""
 
     name: str
     doc: str
+    measured: int
     importance: float | None
     values: tuple[ValueFacts, ...]
 
@@ -94,6 +96,23 @@ class KnobFacts:
     def tried(self) -> int:
         """Choices that were tried at least once."""
         return sum(1 for each in self.values if each.trials)
+
+
+@dataclass(frozen=True)
+class GeneratorFacts:
+    """The trials of one code generator, whose ``name`` is empty in a job with one alone, and its
+    knobs, the most important first."""
+
+    name: str
+    trials: int
+    measured: int
+    best: int | None
+    knobs: tuple[KnobFacts, ...]
+
+    @property
+    def ranked(self) -> list[KnobFacts]:
+        """The knobs of which something can be said."""
+        return [one for one in self.knobs if one.importance is not None]
 
 
 @router.get("/jobs/{job_id}/analysis")
@@ -121,10 +140,13 @@ def _key(view: JobView) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class AnalysisFigures:
-    """Tables and charts of one state of a job. ``analysed`` is how many of its finished trials
-    they are about: the last ones."""
+    """Tables and charts of one state of a job. ``share`` of the variance of the logarithms of
+    cycles is between the generators; knobs that are ``unset`` are so in every trial. ``analysed``
+    is how many of its finished trials they are about: the last ones."""
 
-    facts: Sequence[KnobFacts]
+    facts: Sequence[GeneratorFacts]
+    share: float | None
+    unset: Sequence[str]
     analysed: int
     measured: int
     distinct: int
@@ -136,7 +158,7 @@ class AnalysisFigures:
     @property
     def failures(self) -> bool:
         """Whether a trial failed."""
-        return any(value.failed for each in self.facts for value in each.values)
+        return any(v.failed for one in self.facts for knob in one.knobs for v in knob.values)
 
 
 def figures_of_job(store: SqlStore, view: JobView) -> AnalysisFigures:
@@ -144,9 +166,12 @@ def figures_of_job(store: SqlStore, view: JobView) -> AnalysisFigures:
     trials = analysed_trials(store, view.id, MOST_TRIALS)
     finished = [trial for trial in trials if trial.outcome is not None]
     space = store.space(view.id)
-    facts = knob_facts(space, finished)
+    facts = generator_facts(space, finished)
+    told = {knob.name for one in facts for knob in one.knobs}
     return AnalysisFigures(
         facts=facts,
+        share=share_of_generators(finished),
+        unset=[knob.name for knob in space.knobs if knob.name not in told | {GENERATOR}],
         analysed=len(finished),
         measured=sum(1 for trial in finished if trial.cycles is not None),
         distinct=len({trial.config_digest for trial in finished}),
@@ -162,17 +187,60 @@ HARMLESS = (Outcome.OK, Outcome.CUTOFF)
 """Outcomes other than failures: a candidate that was cut off works, but is slow."""
 
 
-def knob_facts(space: Space, trials: Sequence[AnalysedTrial]) -> list[KnobFacts]:
-    """Every knob, the most important first, with the outcomes of each of its choices."""
-    importance = importances(space, trials) or {}
+def _by_generator(trials: Sequence[AnalysedTrial]) -> dict[str, list[AnalysedTrial]]:
+    """Those of each code generator, the one with the most first; all under an empty name where
+    there is no choice of it."""
+    groups: dict[str, list[AnalysedTrial]] = {}
+    for trial in trials:
+        groups.setdefault(str(trial.config.get(GENERATOR, "")), []).append(trial)
+    return dict(sorted(groups.items(), key=lambda item: -len(item[1])))
+
+
+def share_of_generators(trials: Sequence[AnalysedTrial]) -> float | None:
+    """The share of the variance of log cycles that lies between generators (eta squared); ``None``
+    for one generator, or too few trials."""
+    measured = [trial for trial in trials if trial.cycles]
+    groups = _by_generator(measured)
+    every = [math.log(trial.cycles or 1) for trial in measured]
+    if len(groups) < 2 or len(every) < LEAST_TRIALS or len(set(every)) < 2:
+        return None
+    middle = fmean(every)
+    between = sum(
+        len(group) * (fmean(math.log(one.cycles or 1) for one in group) - middle) ** 2
+        for group in groups.values()
+    )
+    return between / sum((one - middle) ** 2 for one in every)
+
+
+def generator_facts(space: Space, trials: Sequence[AnalysedTrial]) -> list[GeneratorFacts]:
+    """The generators and their knobs, with the outcomes of each of their choices."""
+    return [
+        GeneratorFacts(
+            name=name,
+            trials=len(group),
+            measured=sum(1 for one in group if one.cycles is not None),
+            best=min((one.cycles for one in group if one.cycles is not None), default=None),
+            knobs=tuple(_knob_facts(space, group)),
+        )
+        for name, group in _by_generator(trials).items()
+    ]
+
+
+def _knob_facts(space: Space, group: Sequence[AnalysedTrial]) -> list[KnobFacts]:
+    """The knobs that the trials of a generator set, the most important first."""
+    importance = importances(space, group)
     found = []
     for knob in space.knobs:
         name = knob.name
-        groups: dict[KnobValue, list[AnalysedTrial]] = {choice: [] for choice in knob.choices}
-        for trial in trials:
-            groups.setdefault(trial.config.get(name, UNSET), []).append(trial)
-        values = tuple(_value_facts(value, group) for value, group in groups.items())
-        found.append(KnobFacts(knob.name, knob.doc, importance.get(knob.name), values))
+        own = [trial for trial in group if name in trial.config]
+        if not own or name == GENERATOR:
+            continue
+        values: dict[KnobValue, list[AnalysedTrial]] = {choice: [] for choice in knob.choices}
+        for trial in own:
+            values.setdefault(trial.config[name], []).append(trial)
+        facts = tuple(_value_facts(value, some) for value, some in values.items())
+        measured = sum(1 for trial in own if trial.cycles is not None)
+        found.append(KnobFacts(name, knob.doc, measured, importance.get(name), facts))
     return sorted(found, key=lambda facts: -(facts.importance or 0.0))
 
 
@@ -190,20 +258,39 @@ def _value_facts(value: KnobValue, group: Sequence[AnalysedTrial]) -> ValueFacts
     )
 
 
-def importances(space: Space, trials: Sequence[AnalysedTrial]) -> dict[str, float] | None:
-    """Optuna's PED-ANOVA over the measured trials; ``None`` where they are too few or equal.
-
-    Inactive knobs count as having a value of their own, so that conditional knobs can be ranked.
-    """
+def importances(space: Space, trials: Sequence[AnalysedTrial]) -> dict[str, float]:
+    """Optuna's PED-ANOVA over the measured trials of one generator. Each knob is told among the
+    trials that set it and the knobs that they all set, so that a value which only some configs
+    have is never compared with having none. Knobs of too few trials, or of trials that all take
+    the same cycles, are left out."""
     measured = [trial for trial in trials if trial.cycles is not None][-MOST_RANKED:]
-    if len(measured) < LEAST_TRIALS or len({trial.cycles for trial in measured}) < 2:
-        return None
+    names = [knob.name for knob in space.knobs if knob.name != GENERATOR]
+    setters: dict[frozenset[int], list[str]] = {}
+    for name in names:
+        numbers = frozenset(one.number for one in measured if name in one.config)
+        setters.setdefault(numbers, []).append(name)
+    found: dict[str, float] = {}
+    for numbers, knobs in setters.items():
+        own = [trial for trial in measured if trial.number in numbers]
+        if len(own) < LEAST_TRIALS or len({trial.cycles for trial in own}) < 2:
+            continue
+        common = [name for name in names if all(name in trial.config for trial in own)]
+        ranked = _ped_anova(space, common, own)
+        found |= {name: ranked[name] for name in knobs}
+    return found
+
+
+def _ped_anova(
+    space: Space, names: Sequence[str], trials: Sequence[AnalysedTrial]
+) -> dict[str, float]:
     import optuna
     from optuna.distributions import BaseDistribution, CategoricalDistribution
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
     distributions: dict[str, BaseDistribution] = {
-        knob.name: CategoricalDistribution((*knob.choices, UNSET)) for knob in space.knobs
+        knob.name: CategoricalDistribution(knob.choices)
+        for knob in space.knobs
+        if knob.name in names
     }
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -212,11 +299,11 @@ def importances(space: Space, trials: Sequence[AnalysedTrial]) -> dict[str, floa
         study.add_trials(
             [
                 optuna.trial.create_trial(
-                    params={k.name: trial.config.get(k.name, UNSET) for k in space.knobs},
+                    params={name: trial.config[name] for name in names},
                     distributions=distributions,
                     value=float(trial.cycles or 0),
                 )
-                for trial in measured
+                for trial in trials
             ]
         )
         found = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
@@ -286,22 +373,36 @@ def lanes(trials: Sequence[AnalysedTrial], now: float) -> list[dict[str, Any]]:
 def plots(
     space: Space,
     trials: Sequence[AnalysedTrial],
-    ranked: Sequence[KnobFacts],
+    facts: Sequence[GeneratorFacts],
     goals: Sequence[str] = DEFAULT_OBJECTIVES,
 ) -> Any:
-    """The charts of the page: few enough lines and dots for a browser."""
+    """The charts of the page: few enough lines and dots for a browser. Lines are of one generator
+    each, the one with the best first."""
     measured = [trial for trial in trials if trial.cycles is not None]
     fast = sorted(measured, key=lambda trial: trial.cycles or 0)
     chosen = on_front(fast, goals)
-    knobs = [facts.name for facts in ranked]
     choices = {knob.name: [str(c) for c in knob.choices] for knob in space.knobs}
-    for name in knobs:
-        if any(name not in trial.config for trial in measured):
-            choices[name].append(UNSET)
+    ranked = {one.name: [knob.name for knob in one.knobs] for one in facts}
+    several = [GENERATOR] if len(facts) > 1 else []
+    shown = {name for trial in measured for name in trial.config}
+    names = (name for own in ranked.values() for name in own if name in shown)
+    every = list(dict.fromkeys([*several, *names]))
+
+    def knobs(names: Sequence[str]) -> list[dict[str, Any]]:
+        return [{"name": name, "choices": choices[name]} for name in names]
+
+    groups = _by_generator(fast)
     return {
-        "knobs": [{"name": name, "choices": choices[name]} for name in knobs],
-        "lines": [_point(trial, knobs) for trial in _thinned(fast, MOST_LINES)],
-        "dots": [_point(trial, knobs) for trial in _thinned(fast, MOST_DOTS)],
+        "knobs": knobs(every),
+        "dots": [_point(trial, every) for trial in _thinned(fast, MOST_DOTS)],
+        "lines": [
+            {
+                "generator": name,
+                "knobs": knobs(ranked[name]),
+                "points": [_point(one, ranked[name]) for one in _thinned(groups[name], MOST_LINES)],
+            }
+            for name in sorted(groups, key=lambda name: groups[name][0].cycles or 0)
+        ],
         "code": _sizes(fast, code_bytes, chosen),
         # Empty where it makes no difference: every front would be the fastest trial.
         "vtcm": _sizes(fast, vtcm_bytes, chosen) if any(map(vtcm_bytes, measured)) else None,
@@ -323,7 +424,8 @@ def _sizes(fast: Sequence[AnalysedTrial], size_of: Size, chosen: Set[int]) -> di
 
 
 def _point(trial: AnalysedTrial, knobs: Sequence[str]) -> list[Any]:
-    return [trial.cycles, trial.number, *(str(trial.config.get(name, UNSET)) for name in knobs)]
+    values = (trial.config.get(name) for name in knobs)
+    return [trial.cycles, trial.number, *(None if one is None else str(one) for one in values)]
 
 
 def _thinned(fast: Sequence[AnalysedTrial], most: int) -> list[AnalysedTrial]:

@@ -46,22 +46,24 @@
   function lines() {
     const place = document.getElementById("lines");
     const narrow = place.clientWidth < 600;
+    const own = data.lines[document.getElementById("lines-of")?.value ?? 0];
     // As many as have room for their names: those that matter most.
-    const knobs = data.knobs.slice(0, Math.floor(place.clientWidth / (narrow ? 40 : 105)));
-    const left = data.knobs.length - knobs.length;
-    document.getElementById("lines-share").textContent = left ? `${knobs.length} of ${data.knobs.length} knobs, ` : "";
+    const knobs = own.knobs.slice(0, Math.floor(place.clientWidth / (narrow ? 40 : 105)));
+    const left = own.knobs.length - knobs.length;
+    document.getElementById("lines-share").textContent = left ? `${knobs.length} of ${own.knobs.length} knobs, ` : "";
+    // A line has a gap where its config does not set a knob.
     const height = (knob, value) =>
       knob.choices.length < 2 ? 0.5 : knob.choices.indexOf(value) / (knob.choices.length - 1);
     // A little apart, by trial, so that equal choices show as many lines.
     const apart = (point) => ((point[1] * 37) % 21) / 21 * 0.03 - 0.015;
-    const traces = bands(data.lines).map((band) => ({
+    const traces = bands(own.points).map((band) => ({
       type: "scatter",
       mode: "lines",
       hoverinfo: "skip",
       opacity: band.opacity,
       line: { color: colour(band.colour), width: band.width },
       x: band.points.flatMap(() => [...knobs.map((_, i) => i), null]),
-      y: band.points.flatMap((p) => [...knobs.map((k, i) => height(k, p[i + 2]) + apart(p)), null]),
+      y: band.points.flatMap((p) => [...knobs.map((k, i) => (p[i + 2] == null ? null : height(k, p[i + 2]) + apart(p))), null]),
     }));
     const annotations = knobs.flatMap((knob, i) =>
       knob.choices.map((choice, c) => ({
@@ -91,15 +93,18 @@
     const rows = Math.ceil(data.knobs.length / columns);
     const traces = [];
     const more = { height: rows * 190, grid: { rows, columns, pattern: "independent", ygap: 0.38, xgap: 0.18 }, margin: { l: 52, r: 10, t: 24, b: 40 }, annotations: [] };
+    const all = data.dots.map((point) => point[0]);
+    const range = [Math.log10(Math.min(...all)) - 0.05, Math.log10(Math.max(...all)) + 0.05];
     data.knobs.forEach((knob, i) => {
       const n = i === 0 ? "" : String(i + 1);
+      const dots = data.dots.filter((point) => point[i + 2] != null); // those that set it
       const position = (point) => knob.choices.indexOf(point[i + 2]) + (((point[1] * 37) % 21) / 21 - 0.5) * 0.3;
       traces.push({
         type: "scatter",
         mode: "markers",
-        x: data.dots.map(position),
-        y: data.dots.map((point) => point[0]),
-        text: data.dots.map((point) => `trial ${point[1]}, ${knob.name}=${point[i + 2]}: ${thousands(point[0])} cycles`),
+        x: dots.map(position),
+        y: dots.map((point) => point[0]),
+        text: dots.map((point) => `trial ${point[1]}, ${knob.name}=${point[i + 2]}: ${thousands(point[0])} cycles`),
         hoverinfo: "text",
         marker: { size: 5, color: colour("--best"), opacity: 0.45 },
         xaxis: `x${n}`,
@@ -109,7 +114,7 @@
       const room = Math.max(3, Math.floor((place.clientWidth / columns) * 0.8 / knob.choices.length / 7));
       const shown = knob.choices.map((choice) => (choice.length > room ? `${choice.slice(0, room - 1)}…` : choice));
       more[`xaxis${n}`] = axis({ tickvals: knob.choices.map((_, c) => c), ticktext: shown, range: [-0.5, knob.choices.length - 0.5], fixedrange: true, tickangle: 0, tickfont: { size: knob.choices.length > 4 ? 9 : 11 } });
-      more[`yaxis${n}`] = axis({ type: "log", fixedrange: true, ...rounds(data.dots.map((point) => point[0])), tickformat: ".2~s" });
+      more[`yaxis${n}`] = axis({ type: "log", fixedrange: true, range, ...rounds(all), tickformat: ".2~s" });
       more.annotations.push({ text: knob.name, xref: `x${n} domain`, yref: `y${n} domain`, x: 0, y: 1.16, showarrow: false, xanchor: "left", font: { size: 12, color: colour("--ink") } });
     });
     Plotly.newPlot(place, traces, layout(more), config);
@@ -198,6 +203,9 @@
   }
 
   draw();
+  document.addEventListener("change", ({ target }) => {
+    if (target.id === "lines-of") lines();
+  });
   document.addEventListener("htmx:afterSwap", draw);
   document.addEventListener("themechange", redraw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);

@@ -9,7 +9,16 @@ from collections.abc import Callable
 
 import pytest
 
-from dashboards.pages.analysis import importances, knob_facts, lanes, noise, pareto, plots
+from dashboards.pages.analysis import (
+    LEAST_TRIALS,
+    generator_facts,
+    importances,
+    lanes,
+    noise,
+    pareto,
+    plots,
+    share_of_generators,
+)
 from db.jobs.trials import AnalysedTrial
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
@@ -44,15 +53,46 @@ def landscape(count: int) -> list[AnalysedTrial]:
 
 
 def test_the_knob_that_decides_is_the_most_important() -> None:
-    facts = knob_facts(TWO, landscape(80))
-    assert [each.name for each in facts] == ["big", "small"]
-    assert facts[0].importance > 0.8
-    assert sum(each.importance or 0 for each in facts) == pytest.approx(1)
+    (only,) = generator_facts(TWO, landscape(80))
+    assert [each.name for each in only.knobs] == ["big", "small"]
+    assert only.knobs[0].importance > 0.8
+    assert sum(each.importance or 0 for each in only.knobs) == pytest.approx(1)
+    assert share_of_generators(landscape(80)) is None
+
+
+def test_knobs_are_told_within_their_generator() -> None:
+    """One generator is five times faster than the other, and each has a knob that decides, one
+    that does nothing, and one that only it sets."""
+    rng = random.Random(3)
+    made = []
+    for number in range(120):
+        generator = "slow" if number % 3 else "fast"
+        big, small = rng.choice((1, 2, 4, 8)), rng.choice("abc")
+        cycles = (50_000 if generator == "slow" else 10_000) + 1000 // big + rng.randrange(9)
+        extra = {f"{generator}_only": rng.choice((0, 1))}
+        made.append(trial(number, cycles, generator=generator, big=big, small=small, **extra))
+    made += [trial(200 + n, 70_000 + n, generator="rare", big=1) for n in range(LEAST_TRIALS - 1)]
+    knobs = [Knob("generator", ("slow", "fast", "rare", "none"), ""), *TWO.knobs]
+    knobs += [Knob(f"{name}_only", (0, 1), "") for name in ("slow", "fast", "none")]
+    space = Space("k", tuple(knobs))
+    facts = {one.name: one for one in generator_facts(space, made)}
+    assert share_of_generators(made) > 0.95
+    for name in ("slow", "fast"):
+        told = facts[name].ranked
+        assert told[0].name == "big"
+        assert {one.name for one in told} == {"big", "small", f"{name}_only"}
+        assert {one.measured for one in told} == {80 if name == "slow" else 40}
+    assert facts["rare"].ranked == []
+    drawn = plots(space, made, list(facts.values()))
+    assert [one["generator"] for one in drawn["lines"]] == ["fast", "slow", "rare"]
+    assert drawn["lines"][0]["knobs"][0]["name"] == "big"
+    assert drawn["knobs"][0]["name"] == "generator"
+    assert "unset" not in json.dumps(drawn)
 
 
 @pytest.mark.parametrize("trials", [[], landscape(5), [trial(i, 7, big=1) for i in range(50)]])
 def test_too_little_says_nothing_about_importance(trials: list[AnalysedTrial]) -> None:
-    assert importances(TWO, trials) is None
+    assert importances(TWO, trials) == {}
 
 
 def test_failures_and_gaps_are_counted_by_value() -> None:
@@ -62,13 +102,14 @@ def test_failures_and_gaps_are_counted_by_value() -> None:
         trial(2, None, big=2, small="b"),
         trial(3, 300, big=1),
     ]
-    facts = {each.name: each for each in knob_facts(TWO, trials)}
+    (only,) = generator_facts(TWO, trials)
+    facts = {each.name: each for each in only.knobs}
     big = {value.value: value for value in facts["big"].values}
     assert (big[2].trials, big[2].failed_share, big[2].best) == (2, 1.0, None)
     assert (big[1].best, big[1].middle, big[1].failed) == (100, 200, 0)
     assert big[8].trials == 0
     assert facts["big"].tried == 2
-    assert {value.value for value in facts["small"].values} == {"a", "b", "c", "unset"}
+    assert {value.value for value in facts["small"].values} == {"a", "b", "c"}
 
 
 def test_nothing_on_the_front_is_beaten() -> None:
@@ -93,11 +134,11 @@ def test_nothing_on_the_front_is_beaten() -> None:
 
 def test_vtcm_has_a_front_of_its_own_where_it_is_touched() -> None:
     trials = [trial(0, 30, big=1), trial(1, 20, vtcm=256, big=2), trial(2, 25, vtcm=512, big=4)]
-    assert plots(TWO, trials, knob_facts(TWO, trials))["vtcm"]["front"] == [
+    assert plots(TWO, trials, generator_facts(TWO, trials))["vtcm"]["front"] == [
         [256, 20, 1],
         [0, 30, 0],
     ]
-    assert plots(TWO, trials[:1], knob_facts(TWO, trials[:1]))["vtcm"] is None
+    assert plots(TWO, trials[:1], generator_facts(TWO, trials[:1]))["vtcm"] is None
 
 
 def test_trials_at_the_same_time_are_on_lanes_of_their_own() -> None:
@@ -113,9 +154,9 @@ def test_trials_at_the_same_time_are_on_lanes_of_their_own() -> None:
 
 def test_charts_of_many_trials_stay_small_and_keep_the_best() -> None:
     trials = landscape(10_000)
-    drawn = plots(TWO, trials, knob_facts(TWO, trials))
+    drawn = plots(TWO, trials, generator_facts(TWO, trials))
     assert len(json.dumps(drawn)) < 200_000
-    assert drawn["lines"][0][0] == min(t.cycles or 0 for t in trials)
+    assert drawn["lines"][0]["points"][0][0] == min(t.cycles or 0 for t in trials)
 
 
 def test_noise_is_relative_to_the_median_of_each_trial() -> None:
@@ -133,7 +174,7 @@ def test_the_page_shows_it(logged_in: LogIn, store: SqlStore) -> None:
     page = browser.get(f"{place}/figures").text
     assert 'id="plots"' in browser.get(place).text, "and then with what is kept"
     data = json.loads(re.search(r'id="plots">(.*?)</script>', page, re.DOTALL).group(1))
-    assert [point[0] for point in data["lines"]] == [1000, 2000, 3000]
+    assert [point[0] for point in data["lines"][0]["points"]] == [1000, 2000, 3000]
     assert "Not enough data" in page
     assert "never tried" in page
     empty = store.create_job(spec(), SPACE, TOOLCHAIN)

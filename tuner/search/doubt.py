@@ -124,11 +124,9 @@ class Doubt:
     @property
     def sentence(self) -> str:
         """All that matters, for people: the only place that words it."""
-        near = f"within {_percent(TIE)} of the fastest at {_percent(self.near_share)}"
-        told = [
-            f"{self.verdict}: the fastest at {_percent(self.best_share)} of the plausible costs, "
-            f"{near}"
-        ]
+        best, near = _percent(self.best_share), _percent(self.near_share)
+        where = f"at {best} of the plausible costs, within {_percent(TIE)} of the fastest at {near}"
+        told = [f"{self.verdict}: the fastest {where}"]
         if self.trial == self.robust.trial and self.robust.more_cycles > 0:
             more = f"{100 * self.robust.more_cycles:.1f} %"
             told.append(f"at the assumed costs it takes {more} more cycles than the fastest")
