@@ -34,25 +34,11 @@ def create_app(
     ``service.server.serving`` starts. ``state.stopping`` is set when the service ends: endless
     answers look at it.
     """
-    app = FastAPI(
-        title="hvxtune",
-        summary="Finds fast schedules for Hexagon HVX kernels and hands them to compilers.",
-        version="1",
-        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        docs_url=None,  # a page for people, with scripts: dashboards has it
-        redoc_url=None,
-        generate_unique_id_function=lambda route: route.name,  # functions of generated clients
-    )
-    app.state.store = store
-    app.state.gate = gate
-    app.state.settings = settings
-    app.state.stopping = threading.Event()
-    app.state.self_guarded = ()
+    app = bare_app(store, gate, settings, lookers)
     app.state.preparations = ()  # calls that spare the first visitors some time
     app.state.conductors_alive = lambda: 0
     app.state.answers = Answers(store)
     app.state.readiness = Readiness(store)
-    app.state.lookups = Lookups(store, lookers)
     app.state.metrics = Metrics(store, lambda: app.state.conductors_alive())
     if settings.root_path:
         # Innermost: limits and the fast route go by the paths that the proxy forwards.
@@ -70,8 +56,31 @@ def create_app(
         # Outermost: all within, and the server's log of requests, see the address it finds.
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(settings.trusted_proxies))
     openapi.install(app)
-    problem_details.install(app)
-    include_all(app)
     if settings.pages:
         import_module(settings.pages).install(app)
+    return app
+
+
+def bare_app(
+    store: SqlStore, gate: Gate, settings: Settings, lookers: Lookers | None = None
+) -> FastAPI:
+    """The routes alone, for a process that asks itself: whoever calls says who it is
+    (``scope["state"]["caller"]``), and nobody is kept out."""
+    app = FastAPI(
+        title="hvxtune",
+        summary="Finds fast schedules for Hexagon HVX kernels and hands them to compilers.",
+        version="1",
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        docs_url=None,  # a page for people, with scripts: dashboards has it
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,  # functions of generated clients
+    )
+    app.state.store = store
+    app.state.gate = gate
+    app.state.settings = settings
+    app.state.stopping = threading.Event()
+    app.state.self_guarded = ()
+    app.state.lookups = Lookups(store, lookers)
+    problem_details.install(app)
+    include_all(app)
     return app

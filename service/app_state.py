@@ -20,7 +20,7 @@ def store_of(request: Request) -> SqlStore:
     caller = caller_of(request.scope)
     if caller is None:
         return store.seen_by("")
-    return store.seen_by(None if caller.sees_all else caller.owner, caller.name)
+    return store.seen_by(None if caller.sees_all else caller.owner, caller.name or caller.owner)
 
 
 Store = Annotated[SqlStore, Depends(store_of)]

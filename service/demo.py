@@ -19,6 +19,7 @@ from typing import Any
 
 from service.cli.statuses import Exit
 from service.cli.summary import print_result
+from service.here import Here
 from service.settings import Settings
 from tuner.paths import writable
 
@@ -86,7 +87,8 @@ def main() -> int:
 
         def show(result: str) -> None:
             # As for a job in the database: the service that ran it ends with the demo.
-            print_result({**json.loads(result), "stored_in": about["database"]})
+            with Here() as here:
+                print_result({**json.loads(result), "stored_in": about["database"]}, here)
 
         status = commands.run("tune", *PROBLEM, "--trials", trials, *where, then=show)
         status = status or commands.run("best", *PROBLEM, *where)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UserError
 from tuner.records.request import BUDGET, SearchOptions, as_json, of_group
-from tuner.records.trial import Job, Promotion, Trial
+from tuner.records.trial import Job, Promotion, Schedule, Trial
 
 if TYPE_CHECKING:
     from db.jobs.conductors import Conductor
@@ -368,6 +368,22 @@ def _report_json(one: Conductor | None) -> dict[str, Any]:
 
 def _rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
+
+
+def schedule_json(schedule: Schedule) -> dict[str, Any]:
+    """A stored schedule, as the best query gives it."""
+    problem = schedule.problem
+    return {
+        "id": schedule.public_id,
+        **problem_json(problem),
+        "display_name": schedule.kernel_label or problem.workload.kernel,
+        "config": schedule.config.as_dict(),
+        **measurement_json(schedule.measurement, peak_cycles(problem)),
+        "generator": schedule.generator,
+        "symbol": schedule.symbol,
+        "object_digest": schedule.artifact_digest,
+        "provenance": dict(schedule.provenance),
+    }
 
 
 def doubt_json(doubt: Doubt | Unknown | None) -> dict[str, Any] | None:

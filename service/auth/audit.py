@@ -40,14 +40,16 @@ def record(
     """
     from db.access.audit import add_entry
 
+    token = None if caller is None else caller.token_id or None
+    sent = None if caller is not None and token is None else request
     return add_entry(
         store,
-        token_id=None if caller is None else caller.token_id,
+        token_id=token,
         action=action,
         subject=redact(subject),
         detail=redact_all(detail or {}),
-        client=f"command of {local_user()}" if request is None else client_of(request),
-        request_id="" if request is None else current_request_id(),
+        client=f"command of {local_user()}" if sent is None else client_of(sent),
+        request_id="" if sent is None else current_request_id(),
     )
 
 

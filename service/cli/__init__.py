@@ -56,8 +56,10 @@ def _run(given: list[str]) -> int:
 
 
 def _report(error: HvxtuneError, *, as_json: bool) -> int:
+    from service.cli.typed import as_typed
     from tuner.shipped import with_places
 
+    as_typed(error)
     error.accepted, error.next_step = with_places(error.accepted), with_places(error.next_step)
     if as_json:
         import json

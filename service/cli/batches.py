@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from service.cli.output import print_command, print_json, print_line, print_sentence, print_table
-from service.cli.sets import resume_batch
-from service.cli.statuses import Exit
-from service.json_forms import batch_json, batch_table_json
+from service.cli.output import print_command, print_line, print_sentence, print_table
 from tuner.errors import UserError
-from tuner.records.trial import JobRequest, JobState
+from tuner.records.trial import JobRequest
 
 if TYPE_CHECKING:
-    from db import SqlStore
-    from service.client import Client
-    from tuner.records.batch import Batch
+    from service.client.blocking import BlockingClient
 
 
 def is_batch(form: Mapping[str, Any]) -> bool:
@@ -26,8 +18,8 @@ def is_batch(form: Mapping[str, Any]) -> bool:
     return "job" not in form
 
 
-def found_there(client: Client, given: str) -> dict[str, Any]:
-    """The job or the batch of a service that has this id, or the only one whose id begins so."""
+def find(client: BlockingClient, given: str) -> dict[str, Any]:
+    """The job or the batch that has this id, or the only one whose id begins so."""
     from service.client import RefusedError
 
     missing: RefusedError | None = None
@@ -56,28 +48,15 @@ def found_there(client: Client, given: str) -> dict[str, Any]:
     return batch
 
 
-def network_named(name: str, address: str | None) -> dict[str, Any]:
-    """The batch with this id, start of one, or name, layer by layer."""
-    if address is not None:
-        from service.cli.connecting import connected
-
-        with connected(address) as client:
-            return client.network(name)
-    from db import open_store
-    from db.jobs.batches import batch_table, id_of_batch
-
-    with open_store() as store:
-        return batch_table_json(batch_table(store, id_of_batch(store, name)))
-
-
 def label_of(form: Mapping[str, Any]) -> str:
     """The network or set and its number of jobs, for people."""
     name = f"{form['kind']} {form['name']}, " if form["name"] else ""
     return f"{name}{form['job_count']} jobs"
 
 
-def print_batch(form: Mapping[str, Any], server: str | None = None) -> None:
-    """The progress of a batch layer by layer, and what can be run next."""
+def print_batch(form: Mapping[str, Any], where: str) -> None:
+    """The progress of a batch layer by layer, and what can be run next, commands ending in
+    ``where``."""
     print_sentence(f"{label_of(form)}, {', '.join(_targets(form))}")
     print_sentence(
         f"batch {form['batch']} {form['state']}: {form['finished']} trials ({form['ok']} ok); "
@@ -96,7 +75,7 @@ def print_batch(form: Mapping[str, Any], server: str | None = None) -> None:
     print_line()
     print_sentence(_total_text(form["total"]))
     print_sentence("cycles of all calls; left: what more search could save at most, by estimate")
-    _print_next(form, "" if server is None else f" --server {server}")
+    _print_next(form, where)
 
 
 def _targets(form: Mapping[str, Any]) -> list[str]:
@@ -187,79 +166,3 @@ def print_state(form: Mapping[str, Any], request: JobRequest | None = None) -> N
 def _states_text(form: Mapping[str, Any]) -> str:
     """``36 done, 1 running``."""
     return ", ".join(f"{count} {state}" for state, count in form["jobs_by_state"].items())
-
-
-def request_here(store: SqlStore, batch: Batch, request: JobRequest) -> dict[str, Any]:
-    """Cancels or pauses all jobs of a batch."""
-    from db.jobs.batches import batch_progress
-
-    if request is JobRequest.PAUSE and batch.shares_budget:
-        raise UserError(
-            f"batch {batch.id} runs in the command that began it: it cannot be paused from here",
-            next_step="stop that command with Ctrl-C; `hvxtune job resume` continues it",
-        )
-    store.request_of_all(batch.id, request)
-    return batch_json(batch_progress(store, batch.id))
-
-
-def request_there(client: Client, batch: str, request: JobRequest) -> dict[str, Any]:
-    """The same at a service, which can resume them, too."""
-    ask = {
-        JobRequest.CANCEL: client.cancel_network,
-        JobRequest.PAUSE: client.pause_network,
-        JobRequest.RESUME: client.resume_network,
-    }
-    return ask[request](batch)
-
-
-def resume_all_there(client: Client, form: Mapping[str, Any], *, as_json: bool) -> None:
-    """Lets all paused jobs of the batch go on, and does not wait for them."""
-    states = form["jobs_by_state"]
-    if "paused" not in states and states.keys() & {"running", "queued"}:
-        raise _runs(form["batch"], form["state"])
-    answer = request_there(client, form["batch"], JobRequest.RESUME)
-    if as_json:
-        print_json(answer)
-    else:
-        print_state(answer)
-
-
-def resume_all_here(store: SqlStore, batch: Batch, *, as_json: bool) -> None:
-    """Continues all jobs of the batch in this process: by its budget if it has one, else one after
-    another."""
-    from db.jobs.batches import batch_progress, batch_table
-    from tuner.jobs.tuning import run
-    from tuner.keeping.store import require_any_open
-
-    jobs = [store.job(member.job) for member in batch.members]
-    require_any_open(batch, jobs, JobRequest.RESUME)
-    if batch_progress(store, batch.id).state == "running":
-        raise _runs(batch.id, "running")
-    if batch.shares_budget:
-        resume_batch(batch, store, as_json=as_json)
-        return
-    from service.cli.signals import stop_on_signal
-
-    with stop_on_signal() as stop:
-        for job in jobs:
-            if not job.state.ended and not stop.is_set():
-                run(job.id, store, stop=stop)
-    form = batch_table_json(batch_table(store, batch.id))
-    if as_json:
-        print_json(form)
-    else:
-        print_batch(form)
-    if stop.is_set():
-        sys.stderr.write(f"stopped; continue with: hvxtune job resume {batch.id}\n")
-        raise typer.Exit(Exit.INTERRUPTED)
-    if form["state"] != JobState.DONE:
-        sys.stderr.write(f"error: batch {batch.id} {form['state']}\n")
-        raise typer.Exit(Exit.FAILED)
-
-
-def _runs(batch: str, state: str) -> UserError:
-    return UserError(
-        f"batch {batch} is {state}: nothing of it waits to be resumed",
-        accepted="a batch that is paused or interrupted",
-        next_step=f"see `hvxtune show {batch}`",
-    )

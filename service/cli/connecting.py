@@ -1,4 +1,5 @@
-"""A client of a service that says what it waits for."""
+"""The one interface that commands speak to: the service that is named, or the same application in
+this process."""
 
 from __future__ import annotations
 
@@ -6,18 +7,33 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from service.cli.options import read_server
+
 if TYPE_CHECKING:
-    from service.client import Client
+    from service.client.blocking import BlockingClient
 
 TELLS_EVERY_S = 10.0
 
 
-def connected(server: str) -> Client:
-    """A client of the service at ``server``. While that does not answer, standard error says so at
-    once and then every few seconds."""
+def connected(server: str | None) -> BlockingClient:
+    """A client of the service at ``server``, or else at ``HVXTUNE_SERVER``; without both, of this
+    process. While a service does not answer, standard error says so at once and then every few
+    seconds."""
+    address = read_server(server)
+    if address is None:
+        from service.here import Here
+
+        return Here()
     from service.client import Client
 
-    return Client(server, on_wait=_Waiting(server))
+    return Client(address, on_wait=_Waiting(address))
+
+
+def place_option(client: BlockingClient) -> str:
+    """The end of a command that asks the same service, with a blank before it."""
+    from service.here import Here
+
+    return "" if isinstance(client, Here) else f" --server {client.server}"
 
 
 class _Waiting:

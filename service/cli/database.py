@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.options import AsJson, ServerAddress, read_server
+from service.cli.connecting import connected
+from service.cli.options import AsJson, ServerAddress
 from service.cli.output import print_json, print_line
 from service.cli.statuses import Exit
 from tuner.errors import UserError
@@ -251,20 +252,9 @@ def export_schedules(
     server: ServerAddress = None,
 ) -> None:
     """Write the stored schedules, with their objects, to FILE."""
-    address = read_server(server)
-    if address is not None:
-        from service.cli.connecting import connected
-
-        with connected(address) as client:
-            client.export(file, kernel, target)
-        print_line(f"wrote {file}")
-        return
-    from db import open_store
-    from db.exchange import export_schedules as write
-
-    with open_store() as store:
-        count = write(store, file, kernel=kernel, target=target)
-    print_line(f"wrote {file} ({count} schedules)")
+    with connected(server) as client:
+        client.export(file, kernel, target)
+    print_line(f"wrote {file}")
 
 
 def import_schedules(
@@ -281,8 +271,8 @@ def import_schedules(
     """Take over the schedules in FILE, which `hvxtune db export` wrote elsewhere."""
     if not file.is_file():
         raise UserError(f"{file}: no such file", accepted="what `hvxtune db export FILE` wrote")
-    address = read_server(server)
-    done = _there(address, file, any_toolchain) if address else _here(file, any_toolchain)
+    with connected(server) as client:
+        done = client.import_(file, {"any_toolchain": any_toolchain})
     if as_json:
         print_json(done)
         return
@@ -290,20 +280,3 @@ def import_schedules(
         f"{done['schedules']} schedules: {done['stored']} stored, {done['kept']} no faster than "
         "those stored before"
     )
-
-
-def _there(address: str, file: Path, any_toolchain: bool) -> dict[str, Any]:
-    from service.cli.connecting import connected
-
-    with connected(address) as client:
-        return dict(client.import_(file, {"any_toolchain": any_toolchain}))
-
-
-def _here(file: Path, any_toolchain: bool) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from db import open_store
-    from service.importing import take_over
-
-    with open_store() as store, file.open("rb") as content:
-        return asdict(take_over(store, content, any_toolchain=any_toolchain))

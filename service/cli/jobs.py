@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.annotating import print_annotation
-from service.cli.batches import (
-    found_there,
-    is_batch,
-    label_of,
-    print_batch,
-    print_state,
-    request_here,
-    request_there,
-)
-from service.cli.options import AsJson, JobOrBatchName, ServerAddress, read_server
+from service.cli.batches import find, is_batch, label_of, print_batch, print_state
+from service.cli.connecting import connected, place_option
+from service.cli.following import finish_batch, finish_job, result_of
+from service.cli.options import AsJson, JobOrBatchName, ServerAddress
 from service.cli.output import (
     console,
     print_json,
@@ -29,18 +23,8 @@ from service.cli.output import (
     table,
     time_text,
 )
-from service.cli.summary import count_text, form_label, print_result, result_json, state_text
+from service.cli.summary import count_text, form_label, print_result, worded
 from service.cli.watching import Watch, refuse_json, shown_until_stopped
-from service.json_forms import (
-    annotation_json,
-    batch_json,
-    batch_table_json,
-    job_json,
-    peak_cycles,
-    summary_json,
-    trial_json,
-)
-from tuner.records.batch import Batch
 from tuner.records.outcome import Outcome
 from tuner.records.request import SearchOptions, options_of, told
 from tuner.records.trial import JobRequest
@@ -64,50 +48,30 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List the newest jobs; those of a network or set are one row."""
-    address = read_server(server)
-    asked = {"kernel": kernel, "tag": tag, "pinned": pinned or None}
+    asked = {"kernel": kernel, "tag": tag, "pinned": pinned or None, "grouped": not members or None}
     filters = {name: value for name, value in asked.items() if value is not None}
 
-    def draw() -> RenderableType:
-        found = _newest(address, limit, filters, members=members)
-        none = "no job yet; start one with `hvxtune tune KERNEL`"
-        return _jobs_table(found) if found else sentence("no such job" if filters else none)
+    with connected(server) as client:
 
-    if watch:
-        refuse_json(as_json)
-        shown_until_stopped(draw)
-    elif as_json:
-        found = _newest(address, limit, filters, members=members)
-        batches = [] if members else [form for form in found if is_batch(form)]
-        print_json({"jobs": [f for f in found if not is_batch(f)], "batches": batches})
-    else:
-        console().print(draw())
+        def newest() -> list[dict[str, Any]]:
+            found = islice(client.jobs(**filters), limit)
+            return [form if is_batch(form) else worded(form) for form in found]
 
+        def draw() -> RenderableType:
+            found = newest()
+            none = "no job yet; start one with `hvxtune tune KERNEL`"
+            chosen = filters.keys() - {"grouped"}
+            return _jobs_table(found) if found else sentence("no such job" if chosen else none)
 
-def _newest(
-    address: str | None, limit: int, filters: Mapping[str, Any], *, members: bool
-) -> list[dict[str, Any]]:
-    if address is not None:
-        from service.cli.connecting import connected
-
-        with connected(address) as client:
-            grouped = {} if members else {"grouped": True}
-            return list(islice(client.jobs(**grouped, **filters), limit))
-    from db import open_store
-    from db.jobs.batches import listed_page
-    from db.jobs.queries import JobFilters, JobOverview, jobs_page
-    from service.auth.tokens import local_user
-
-    wanted = JobFilters(**filters)
-    with open_store() as store:
-        own = store.seen_by(None, local_user())
-        if members:
-            found = jobs_page(own, wanted, None, limit)
-            return [summary_json(one.summary) for one in found]
-        return [
-            summary_json(one.summary) if isinstance(one, JobOverview) else batch_json(one)
-            for _, one in listed_page(own, wanted, None, limit)
-        ]
+        if watch:
+            refuse_json(as_json)
+            shown_until_stopped(draw)
+        elif as_json:
+            found = newest()
+            batches = [form for form in found if is_batch(form)]
+            print_json({"jobs": [f for f in found if not is_batch(f)], "batches": batches})
+        else:
+            console().print(draw())
 
 
 def _jobs_table(found: list[dict[str, Any]]) -> RenderableType:
@@ -135,7 +99,7 @@ def _jobs_table(found: list[dict[str, Any]]) -> RenderableType:
         [
             [
                 row["job"],
-                _state(row),
+                row["state"],
                 *(row[name] for name in asked),
                 time_text(row["created_at"]),
                 sum(row["outcomes"].values()),
@@ -172,23 +136,21 @@ def _as_row(form: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _state(row: dict[str, Any]) -> str:
-    if row["interrupted"]:
-        return "interrupted"
-    return state_text(row)
-
-
 def show(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:
     """Show JOB: its result and every trial; of a network or set, its layers."""
-    address = read_server(server)
-    form = _whole(address, job)
-    if as_json:
-        print_json(form)
-        return
-    if is_batch(form):
-        print_batch(form, address)
-        return
-    print_result(form, address)
+    with connected(server) as client:
+        form = find(client, job)
+        if is_batch(form):
+            if as_json:
+                print_json(form)
+            else:
+                print_batch(form, place_option(client))
+            return
+        form = {**result_of(client, form["job"]), "trials": list(client.trials(form["job"]))}
+        if as_json:
+            print_json(form)
+            return
+        print_result(form, client)
     settings = [f"{label} {text}" for label, text in told({**form, **form["budget"]})]
     print_sentence(f"searched with: {'; '.join(settings)}")
     print_annotation(form)
@@ -199,45 +161,14 @@ def show(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = Fa
     _print_trials(form["trials"])
 
 
-def _whole(address: str | None, given: str) -> dict[str, Any]:
-    """The result of a job, with its trials; or a batch, layer by layer."""
-    if address is not None:
-        from service.cli.connecting import connected
-        from service.cli.remote import as_result
-
-        with connected(address) as client:
-            form = found_there(client, given)
-            if is_batch(form):
-                return form
-            return {**as_result(client, form), "trials": list(client.trials(form["job"]))}
-    from db import open_store
-    from service.auth.tokens import local_user
-    from tuner.jobs.job_result import result
-
-    with open_store() as store:
-        one = store.job_or_batch(given)
-        if isinstance(one, Batch):
-            from db.jobs.batches import batch_table
-
-            return batch_table_json(batch_table(store, one.id))
-        found = result(one.id, store)
-        peak = peak_cycles(found.job.spec.problem)
-        rows = [trial_json(trial, peak) for trial in store.trials(found.job.id)]
-        summary = store.seen_by(None, local_user()).summary(found.job.id)
-        return {
-            **result_json(found, store.place.name),
-            "waits": summary.waits,
-            **annotation_json(summary.annotation),
-            "trials": rows,
-        }
-
-
 def watch(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:
-    """Watch JOB of a service, or all jobs of a network or set there, until it ends."""
-    from service.cli.remote import watch_there
-    from service.client.connection import find_server
-
-    watch_there(find_server(read_server(server)), job, as_json=as_json)
+    """Watch JOB, or all jobs of a network or set, until it ends, whoever runs it."""
+    with connected(server) as client:
+        form = find(client, job)
+        if is_batch(form):
+            finish_batch(client, form["batch"], as_json=as_json, watch=True)
+        else:
+            finish_job(client, form["job"], as_json=as_json, watch=True)
 
 
 def cancel(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:
@@ -250,36 +181,24 @@ def pause(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = F
     _request(JobRequest.PAUSE, job, server, as_json=as_json)
 
 
+_DONE = {JobRequest.CANCEL: "cancelled", JobRequest.PAUSE: "paused"}
+
+
 def _request(request: JobRequest, job: str, server: str | None, *, as_json: bool) -> None:
-    address = read_server(server)
-    if address is not None:
-        from service.cli.connecting import connected
-
-        with connected(address) as client:
-            form = found_there(client, job)
-            if is_batch(form):
-                form = request_there(client, form["batch"], request)
-            elif request is JobRequest.CANCEL:
-                form = client.cancel(form["job"])
-            else:
-                form = client.pause(form["job"])
-    else:
-        from db import open_store
-
-        with open_store() as store:
-            one = store.job_or_batch(job)
-            if isinstance(one, Batch):
-                form = request_here(store, one, request)
-            else:
-                form = job_json(store.request(one.id, request))
+    with connected(server) as client:
+        form = find(client, job)
+        if is_batch(form):
+            of_all = {"cancel": client.cancel_network, "pause": client.pause_network}
+            form = of_all[request](form["batch"])
+        else:
+            form = worded({"cancel": client.cancel, "pause": client.pause}[request](form["job"]))
     if as_json:
         print_json(form)
-        return
-    if is_batch(form):
+    elif is_batch(form):
         print_state(form, request)
-        return
-    asked = "" if form["paused"] or form["state"] == "cancelled" else f", asked to {request}"
-    print_line(f"job {form['job']} {'paused' if form['paused'] else form['state']}{asked}")
+    else:
+        asked = "" if form["state"] == _DONE[request] else f", asked to {request}"
+        print_line(f"job {form['job']} {form['state']}{asked}")
 
 
 def _print_trials(trials: list[dict[str, Any]]) -> None:
@@ -345,33 +264,20 @@ def _agreement_text(found: Mapping[str, Any]) -> str:
 
 def conductors(watch: Watch = False, server: ServerAddress = None, as_json: AsJson = False) -> None:
     """List conductors and the workers of their clusters, and why some take up nothing."""
-    address = read_server(server)
+    with connected(server) as client:
 
-    def draw() -> RenderableType:
-        found = _conductors(address)
-        none = "no conductor runs; start one with `hvxtune serve` or `hvxtune cluster conductor`"
-        return _conductors_table(found) if found else sentence(none)
+        def draw() -> RenderableType:
+            found = client.conductors()
+            start = "start one with `hvxtune serve` or `hvxtune cluster conductor`"
+            return _conductors_table(found) if found else sentence(f"no conductor runs; {start}")
 
-    if watch:
-        refuse_json(as_json)
-        shown_until_stopped(draw)
-    elif as_json:
-        print_json({"conductors": _conductors(address)})
-    else:
-        console().print(draw())
-
-
-def _conductors(address: str | None) -> list[dict[str, Any]]:
-    if address is not None:
-        from service.cli.connecting import connected
-
-        with connected(address) as client:
-            return client.conductors()
-    from db import open_store
-    from service.json_forms import conductors_json
-
-    with open_store() as store:
-        return conductors_json(store)
+        if watch:
+            refuse_json(as_json)
+            shown_until_stopped(draw)
+        elif as_json:
+            print_json({"conductors": client.conductors()})
+        else:
+            console().print(draw())
 
 
 def _conductors_table(found: list[dict[str, Any]]) -> RenderableType:

@@ -21,7 +21,6 @@ from service.cli.options import (
     ServerAddress,
     TargetName,
     read_problem,
-    read_server,
     use_executor,
 )
 from service.cli.output import print_json, print_line
@@ -35,7 +34,7 @@ from tuner.problem.default_target import DEFAULT_TARGET
 if TYPE_CHECKING:
     from tuner.measure.explanation import Explanation
     from tuner.records.candidate import CacheState, Candidate, Problem
-    from tuner.records.trial import Schedule, Trial
+    from tuner.records.trial import Trial
     from tuner.space import Config
 
 CONFIG_FORMS = "default|textbook|baseline|best|FILE"
@@ -182,11 +181,7 @@ def read_config(
     from tuner.kernels import find_kernel
 
     if text == "best":  # checked: it may be from a time when the space was another
-        address = read_server(server)
-        if address is not None:
-            return _checked(problem, *_best_there(address, problem, cache))
-        best = _stored_best(problem, cache)
-        return _checked(problem, best.config, best.generator)
+        return _checked(problem, *_best(server, problem, cache))
     kernel = find_kernel(problem.workload.kernel)
     named = named_config(problem, text)
     if named is not None:
@@ -225,30 +220,18 @@ def _candidate(problem: Problem, config: Config, generator: str) -> Candidate:
     return Candidate(problem, config, generator)
 
 
-def _best_there(address: str, problem: Problem, cache: CacheState) -> tuple[Mapping[str, Any], str]:
-    """Config and generator of the best schedule that the service has under this very contract."""
+def _best(server: str | None, problem: Problem, cache: CacheState) -> tuple[Mapping[str, Any], str]:
+    """Config and generator of the best schedule that is stored under this very contract."""
     from service.cli.connecting import connected
     from service.fetching.sources import best_there
     from tuner.keeping.best import Lookup
 
     contract = problem.contract
-    with connected(address) as client:
+    with connected(server) as client:
         form = best_there(client, Lookup(problem, (contract,), cache)).document
     if form["contract"] != contract.value:
         raise NotStoredError(
-            f"the best schedule at {address} for contract {contract} was made under "
-            f"{form['contract']}",
+            f"the best schedule for contract {contract} was made under {form['contract']}",
             next_step=f"give --contract {form['contract']}",
         )
     return form["config"], form["generator"]
-
-
-def _stored_best(problem: Problem, cache: CacheState) -> Schedule:
-    from db import open_trials
-    from service.fetching.sources import stored_best
-    from tuner.keeping.best import Lookup
-
-    # Of the schedules made under this very contract: the config is compiled under it again.
-    lookup = Lookup(problem, (problem.contract,), cache)
-    with open_trials() as store:
-        return stored_best(store, lookup)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,23 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from service.cli.batches import apart_text, network_named, print_batch
+from service.cli.batches import apart_text, print_batch
+from service.cli.connecting import connected, place_option
+from service.cli.following import finish_batch
 from service.cli.options import (
     AsJson,
     ServerAddress,
     TargetName,
-    read_server,
     takes_job_options,
 )
 from service.cli.output import print_json, print_line, print_table
-from service.cli.sets import refuse_options, tune_workloads
-from tuner.errors import UserError
+from service.cli.tuning import refuse_options, tell_submitted
+from tuner.errors import NotStoredError, UserError
 from tuner.problem.default_target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tuner.keeping.store import TrialStore
+    from service.client.blocking import BlockingClient
     from tuner.network import Graph
     from tuner.network.layers import Layer
     from tuner.network.planning.costs import BestCycles
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from tuner.network.running.offload import OffloadedRun
     from tuner.network.running.predicted import Compared
     from tuner.network.shipping import Bundle, Function
-    from tuner.records.network_plan import PlanObjective
+    from tuner.records.candidate import Problem
+    from tuner.records.network_plan import NetworkPlan
 
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="An int8 ONNX or TFLite model.")]
 AxisTexts = Annotated[
@@ -516,65 +517,59 @@ def plan_network(
     from tuner.network.planning.topology import read_topology
     from tuner.network.planning.whole import planned
 
-    address = read_server(server)
     units = read_topology(topology)
     require_ortools()
     graph = read_network(model, axis)
     found = laid_out(graph, channels_last=channels_last)
-
-    def plan_with(cycles_of: BestCycles) -> SequencePlanned | StreamPlanned:
-        limits: dict[str, Any] = {"objective": objective, "seconds": seconds, "slack": slack}
-        return planned(graph, found, units, cycles_of, **limits)
-
-    if address is None:
-        from db import open_trials
-        from tuner.network.planning.costs import stored_cycles
-
-        with open_trials() as store:
-            done = plan_with(stored_cycles(store))
-            kept = _keep_here(store, graph, done)
-    else:
-        from service.cli.connecting import connected
-        from service.cli.networks_there import cycles_there, keep_plan_there
-
-        with connected(address) as client:
-            done = plan_with(cycles_there(client))
-            kept = keep_plan_there(client, graph.name, found, done.record)
+    limits: dict[str, Any] = {"objective": objective, "seconds": seconds, "slack": slack}
+    with connected(server) as client:
+        done = planned(graph, found, units, _cycles_of(client), **limits)
+        kept = _keep_plan(client, graph.name, found, done.record)
     plans.show_plan(graph, done, as_json=as_json)
     if kept is not None:
         sys.stderr.write(f"kept with network {kept}, whose page shows it\n")
 
 
-def _keep_here(
-    store: TrialStore, graph: Graph, done: SequencePlanned | StreamPlanned
-) -> str | None:
-    """Keeps the plan with the newest network here that has these layers; its id."""
-    from db.jobs.batches import keep_plan, newest_like
-    from db.sql_store import SqlStore
-    from tuner.network.layers import recorded
+def _cycles_of(client: BlockingClient) -> BestCycles:
+    """The cycles of the best schedules that are stored."""
+    from service.fetching.sources import ServerSource
+    from tuner.keeping.best import lookup_of
 
-    if not isinstance(store, SqlStore):  # others keep trials alone
+    source = ServerSource(client)
+
+    def cycles_of(problem: Problem) -> float | None:
+        try:
+            return source.best(lookup_of(problem)).cycles
+        except NotStoredError:
+            return None
+
+    return cycles_of
+
+
+def _keep_plan(
+    client: BlockingClient, name: str, found: Sequence[Layer], plan: NetworkPlan
+) -> str | None:
+    """Keeps ``plan`` with the newest network of that name if it has the layers ``found``; its id,
+    or ``None`` if there is no such network, or it is another's."""
+    from service.client import RefusedError
+
+    kernels = [layer.fit.workload.kernel if layer.fit.workload else None for layer in found]
+    try:
+        form = client.network(name)
+        if form["kind"] != "network" or [one["kernel"] for one in form["layers"]] != kernels:
+            return None
+        client.give_network_plan(form["batch"], plan.document())
+    except RefusedError as error:
+        if error.status not in (403, 404):
+            raise
         return None
-    batch = newest_like(store, graph.name, recorded(layer for layer, _ in done.costed))
-    if batch is None:
-        return None
-    keep_plan(store, batch, done.record)
-    return batch.id
+    return str(form["batch"])
 
 
 @takes_job_options
 def tune_network(
     model: ModelFile,
     axis: AxisTexts = None,
-    batch: Annotated[
-        str | None,
-        typer.Option(
-            "--batch",
-            metavar="BATCH",
-            help="Resume a batch that was stopped or killed.",
-            show_default=False,
-        ),
-    ] = None,
     topology: Annotated[
         Path | None,
         typer.Option(
@@ -593,19 +588,12 @@ def tune_network(
     """Tune the layers of the network in FILE, each distinct one once, in one budget.
 
     They are those that `network run --image` calls. The budget goes to the layers by what is left
-    to gain, times their number. At a service, each distinct layer has a budget of its own; only
-    shapes are sent there.
+    to gain, times their number. A service gets shapes, never weights.
     """
     from tuner.network.layers import calls_of
     from tuner.network.layouts import laid_out
 
-    address = read_server(server)
-    if address is None:
-        refuse_options("network tune", options)
-    elif batch is not None:
-        resume = f"`hvxtune job resume {batch} --server {address}`"
-        raise UserError(f"--batch {batch} at a service", next_step=f"{resume} resumes it there")
-    begun = time.monotonic()
+    refuse_options("network tune", options)
     graph = read_network(model, axis)
     found = laid_out(graph, channels_last=channels_last)
     if not calls_of(found):
@@ -613,10 +601,41 @@ def tune_network(
             f"no layer of {model} has a kernel", next_step="see `hvxtune network import`"
         )
     units = None if topology is None else _plannable(graph, found, topology)
-    if address is None:
-        _tune_here(graph, found, batch, options, units, objective, begun=begun, as_json=as_json)
-    else:
-        _tune_there(address, graph, found, options, units, objective, as_json=as_json)
+    with connected(server) as client:
+        jobs = client.submit_network(graph.name, _layers_sent(found), **options)
+        tell_submitted(client, jobs)
+        batch = str(jobs[0]["batch"])
+        finish_batch(client, batch, as_json=as_json)
+        if units is None:
+            return
+        from tuner.network.planning.whole import planned
+
+        done = planned(graph, found, units, _cycles_of(client), objective=objective)
+        client.give_network_plan(batch, done.record.document())
+    _tell_plan(done)
+
+
+def _layers_sent(found: Sequence[Layer]) -> list[dict[str, Any]]:
+    """The layers as ``POST /v1/networks`` takes them."""
+    from tuner.network.layers import recorded
+
+    return [
+        {
+            "name": one.name,
+            "operator": one.operator,
+            "kernel": one.kernel,
+            "params": dict(layer.fit.workload.params) if layer.fit.workload else {},
+            "calls": one.calls,
+            "macs": one.macs,
+            "steps_apart": one.steps,
+            "on_host": one.on_host,
+            "note": one.note,
+            "reads": list(one.reads),
+            "output_bytes": one.output_bytes,
+            "within": one.within or None,
+        }
+        for layer, one in zip(found, recorded(found), strict=True)
+    ]
 
 
 def _plannable(graph: Graph, found: Sequence[Layer], topology: Path) -> Topology:
@@ -627,60 +646,6 @@ def _plannable(graph: Graph, found: Sequence[Layer], topology: Path) -> Topology
     units = read_topology(topology)
     require_plannable(graph, found, units)
     return units
-
-
-def _tune_here(
-    graph: Graph,
-    found: Sequence[Layer],
-    batch: str | None,
-    options: Mapping[str, Any],
-    units: Topology | None,
-    objective: PlanObjective,
-    *,
-    begun: float,
-    as_json: bool,
-) -> None:
-    from tuner.network import layers
-    from tuner.workload_sets import set_of
-
-    workloads = set_of(graph.name, f"{graph.name}, as imported", layers.calls_of(found))
-    recorded = layers.recorded(found)
-    tuned = tune_workloads(workloads, batch, options, layers=recorded, begun=begun, as_json=as_json)
-    if units is None:
-        return
-    from db import open_store
-    from db.jobs.batches import keep_plan
-    from tuner.network.planning.costs import stored_cycles
-    from tuner.network.planning.whole import planned
-
-    with open_store() as store:
-        done = planned(graph, found, units, stored_cycles(store), objective=objective)
-        keep_plan(store, store.batch(tuned), done.record)
-    _tell_plan(done)
-
-
-def _tune_there(
-    address: str,
-    graph: Graph,
-    found: Sequence[Layer],
-    options: Mapping[str, Any],
-    units: Topology | None,
-    objective: PlanObjective,
-    *,
-    as_json: bool,
-) -> None:
-    from service.cli.connecting import connected
-    from service.cli.networks_there import cycles_there, tune_network_there
-
-    with connected(address) as client:
-        batch = tune_network_there(client, graph.name, found, options, as_json=as_json)
-        if units is None:
-            return
-        from tuner.network.planning.whole import planned
-
-        done = planned(graph, found, units, cycles_there(client), objective=objective)
-        client.give_network_plan(batch, done.record.document())
-    _tell_plan(done)
 
 
 def _tell_plan(done: SequencePlanned | StreamPlanned) -> None:
@@ -793,10 +758,10 @@ def show_network(
     """Show a tuned network, layer by layer, and what to do next."""
     from tuner.network.reading.model_file import SUFFIXES
 
-    address = read_server(server)
     name = Path(network).stem if network.endswith(SUFFIXES) else network
-    form = network_named(name, address)
-    if as_json:
-        print_json(form)
-    else:
-        print_batch(form, address)
+    with connected(server) as client:
+        form = client.network(name)
+        if as_json:
+            print_json(form)
+        else:
+            print_batch(form, place_option(client))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.options import AsJson, ServerAddress, TargetName, read_server
+from service.cli.connecting import connected
+from service.cli.options import AsJson, ServerAddress, TargetName
 from service.cli.output import print_json, print_line, print_sentence, print_table
 from service.cli.statuses import Exit
 from service.json_forms import package_json
-from tuner.errors import UserError
 from tuner.problem.default_target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
@@ -165,18 +165,9 @@ def _changed(what: str, now: float, before: float) -> str:
 def register(folder: PackageFolder, server: ServerAddress = None, as_json: AsJson = False) -> None:
     """Keep the package in DIR, on a service for all its users; that takes a token with `admin`."""
     from tuner.packages.files import read_folder
-    from tuner.packages.kernel import kept_here
 
-    package = read_folder(folder)
-    address = read_server(server)
-    if address is None:
-        kept_here(package)
-        form = package_json(package)
-    else:
-        from service.cli.connecting import connected
-
-        with connected(address) as client:
-            form = client.register_package(package.data)
+    with connected(server) as client:
+        form = client.register_package(read_folder(folder).data)
     if as_json:
         print_json(form)
     else:
@@ -185,16 +176,8 @@ def register(folder: PackageFolder, server: ServerAddress = None, as_json: AsJso
 
 def list_packages(server: ServerAddress = None, as_json: AsJson = False) -> None:
     """List the packages that are kept, the latest first."""
-    address = read_server(server)
-    if address is None:
-        from tuner.packages.files import kept
-
-        found = [package_json(one) for one in kept()]
-    else:
-        from service.cli.connecting import connected
-
-        with connected(address) as client:
-            found = list(client.packages())
+    with connected(server) as client:
+        found = list(client.packages())
     if as_json:
         print_json({"packages": found})
     elif not found:
@@ -218,38 +201,13 @@ def remove(
     from tuner.kernels import PACKAGE_PREFIX
 
     wanted = package.removeprefix(PACKAGE_PREFIX)
-    address = read_server(server)
-    if address is None:
-        form = _removed_here(wanted)
-    else:
-        from service.cli.connecting import connected
-
-        with connected(address) as client:
-            named = (one["digest"] for one in client.packages() if one["package"] == wanted)
-            form = client.remove_package(next(named, wanted))
+    with connected(server) as client:
+        named = (one["digest"] for one in client.packages() if one["package"] == wanted)
+        form = client.remove_package(next(named, wanted))
     if as_json:
         print_json(form)
     else:
         print_line(f"removed {form['kernel']}, {form['package']} version {form['version']}")
-
-
-def _removed_here(name: str) -> dict[str, Any]:
-    from db import open_store
-    from db.jobs.queries import open_jobs_on
-    from tuner.packages import files
-
-    digest = files.find(name)
-    if digest is None:
-        raise files.unknown(name)
-    package = files.read(digest)
-    with open_store() as store, store.transaction():
-        if jobs := open_jobs_on(store, package.kernel):
-            raise UserError(
-                f"{len(jobs)} jobs on {package.kernel} have not ended: {', '.join(jobs[:5])}",
-                next_step="`hvxtune job resume` or `hvxtune job cancel` ends them",
-            )
-        files.remove(digest)
-    return package_json(package)
 
 
 def schema() -> None:

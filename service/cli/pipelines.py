@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from service.cli.options import AsJson, ServerAddress, read_server
+from service.cli.connecting import connected
+from service.cli.options import AsJson, ServerAddress
 from service.cli.output import print_json, print_sentence, print_table, time_text
 from tuner.errors import UserError
-
-if TYPE_CHECKING:
-    from db import SqlStore
 
 
 def pipelines(
@@ -23,7 +21,8 @@ def pipelines(
     as_json: AsJson = False,
 ) -> None:
     """List the uploaded pipelines, newest first."""
-    found = _newest(read_server(server), limit)
+    with connected(server) as client:
+        found = list(islice(client.pipelines(), limit))
     if as_json:
         print_json({"pipelines": found})
     elif not found:
@@ -44,20 +43,6 @@ def pipelines(
             ],
             numeric=["bytes"],
         )
-
-
-def _newest(address: str | None, limit: int) -> list[dict[str, Any]]:
-    if address is not None:
-        from service.cli.connecting import connected
-
-        with connected(address) as client:
-            return list(islice(client.pipelines(), limit))
-    from db import open_store
-    from db.pipelines import newest
-    from service.json_forms import pipeline_json
-
-    with open_store() as store:
-        return [pipeline_json(one) for one in newest(store, limit)]
 
 
 PipelineFile = Annotated[
@@ -98,16 +83,3 @@ def read_file(path: Path) -> tuple[str, bytes]:
         raise UserError(f"--pipeline {path} is too large", accepted=f"{_MOST_BYTES} bytes at most")
     plain = re.sub(r"\W", "_", path.stem.lower(), flags=re.ASCII)[:60]
     return plain if re.match("[a-z]", plain) else f"p_{plain}", data
-
-
-def kept_here(path: Path, store: SqlStore) -> str:
-    """Stores the pipeline in ``path`` as the service does, as this user's; returns its name as a
-    kernel."""
-    from db import pipelines
-    from service.auth.tokens import local_user
-    from tuner.codegen.halide.uploads import describe_pipeline
-
-    name, data = read_file(path)
-    description = describe_pipeline(data).as_dict()
-    stored, _ = pipelines.keep(store, data, name, "", description, owner=local_user())
-    return stored.kernel

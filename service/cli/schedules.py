@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from service.cli.connecting import connected
 from service.cli.networks import AxisTexts, bundle_lines, read_network
 from service.cli.options import (
     DEFAULT_CONTRACT,
@@ -26,13 +27,13 @@ from service.cli.options import (
     ScheduleFile,
     ServerAddress,
     TargetName,
+    kernel_in,
     read_params,
     read_problem,
     read_server,
 )
 from service.cli.output import print_json, print_line, print_sentence
 from service.cli.summary import form_label, print_config, print_doubt, print_figures, print_loose
-from service.json_forms import doubt_json, measurement_json, peak_cycles, problem_json
 from service.labels import shown_name
 from service.suggested_files import way_to
 from tuner.errors import UserError
@@ -40,12 +41,12 @@ from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import Fidelity
 
 if TYPE_CHECKING:
+    from service.client import Best
     from service.client.operations import BestOptions, FileKind
     from service.fetching import Fetched
     from service.fetching.sources import Source
     from tuner.keeping.best import Lookup
     from tuner.records.candidate import CacheState, Problem
-    from tuner.records.trial import Schedule
 
 DEFAULT_LOCK = Path("hvxtune.lock")
 LeastFidelity = Annotated[
@@ -76,21 +77,14 @@ def best(
         "schedule": schedule_file,
     }
     wanted = {kind: path for kind, path in places.items() if path is not None}
-    address = read_server(server)
-    if address is not None:
-        from service.cli.remote import best_there
-
-        params = read_params(param)
-        options: BestOptions = {"contract": contract, "cache": cache}
-        if target is not None:
-            options["target"] = target
-        if min_fidelity != "model":
-            options["min_fidelity"] = min_fidelity
-        form, files = best_there(address, kernel, params, options, list(wanted))
-    else:
-        problem = read_problem(kernel, param, target or DEFAULT_TARGET, contract)
-        lookup = _lookup(problem, cache, min_fidelity)
-        form, files = _best_here(lookup, with_files=bool(wanted))
+    options: BestOptions = {"contract": contract, "cache": cache, "min_fidelity": min_fidelity}
+    if target is not None:
+        options["target"] = target
+    with connected(server) as client:
+        found = client.best(kernel_in(kernel), read_params(param), **options)
+        files = {str(kind): client.file(found, kind) for kind in wanted}
+        doubt = None if found.from_cache else client.doubt(found)
+    form = _best_json(found, doubt)
     for kind, path in wanted.items():
         write_file(path, files, kind)
     if as_json:
@@ -105,37 +99,24 @@ def best(
         print_line(f"wrote {path} ({kind})")
 
 
-def _best_here(lookup: Lookup, *, with_files: bool) -> tuple[dict[str, Any], Mapping[str, bytes]]:
-    from db import open_trials
-    from service.fetching.sources import stored_best
-    from tuner.jobs.job_result import doubt_of_schedule
+def _best_json(found: Best, doubt: dict[str, Any] | None) -> dict[str, Any]:
+    """What ``best --json`` prints; a warning where it is an old answer."""
+    from service.fetching.sources import age_text
 
-    with open_trials() as store:
-        schedule = stored_best(store, lookup)
-        doubt = doubt_of_schedule(
-            store, lookup.problem.target, schedule.measurement.fidelity, schedule.provenance
+    if found.from_cache:
+        sys.stderr.write(
+            f"warning: {found.reason}; this is its answer of {age_text(found.age_s)} ago\n"
         )
-        files = store.artifact(schedule.artifact_digest).files if with_files else {}
-    return {**_schedule_json(schedule), "doubt": doubt_json(doubt)}, files
+    toolchain = found.document.get("toolchain")
+    provenance = {**found.document["provenance"]} | ({"toolchain": toolchain} if toolchain else {})
+    more = {"from_cache": found.from_cache, "doubt": doubt, "provenance": provenance}
+    return {**found.document, **more}
 
 
 def _lookup(problem: Problem, cache: CacheState, min_fidelity: Fidelity) -> Lookup:
     from tuner.keeping.best import lookup_of
 
     return lookup_of(problem, cache=cache, min_fidelity=min_fidelity)
-
-
-def _schedule_json(schedule: Schedule) -> dict[str, Any]:
-    return {
-        **problem_json(schedule.problem),
-        "display_name": schedule.kernel_label or schedule.problem.workload.kernel,
-        "config": schedule.config.as_dict(),
-        **measurement_json(schedule.measurement, peak_cycles(schedule.problem)),
-        "generator": schedule.generator,
-        "symbol": schedule.symbol,
-        "object_digest": schedule.artifact_digest,
-        "provenance": dict(schedule.provenance),
-    }
 
 
 def write_file(path: Path, files: Mapping[str, bytes], kind: str) -> None:
@@ -327,10 +308,8 @@ class Pinning:
 
             with opened(self.archive) as store:
                 yield LocalSource(store)
-        elif (address := read_server(self.server)) is not None:
-            from service.cli.connecting import connected
-
-            with connected(address) as client:
+        elif read_server(self.server) is not None:
+            with connected(self.server) as client:
                 yield ServerSource(client)
         else:
             from db import open_trials

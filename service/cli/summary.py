@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_command, print_line, print_sentence, print_table
-from service.json_forms import job_json, measurement_json, peak_cycles, trial_json
+from service.json_forms import measurement_json, peak_cycles
 from service.suggested_files import suggested
+from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import cycles_unit
+from tuner.records.request import DEFAULT_CONTRACT
 from tuner.records.trial import NOT_REACHED, UNREACHED, JobState
 
 if TYPE_CHECKING:
-    from tuner.jobs.job_result import TuneResult
+    from service.client.blocking import BlockingClient
     from tuner.records.candidate import Measurement, Problem
     from tuner.records.trial import RemainingGain
 
@@ -29,27 +31,6 @@ def print_loose(problem: Problem) -> None:
     buffers = find_kernel(workload.kernel).buffers(workload.params)
     for line in loose_lines(buffers, problem.contract):
         print_sentence(line, "  ")
-
-
-def result_json(result: TuneResult, stored_in: str) -> dict[str, Any]:
-    """The object that ``tune --json`` prints."""
-    from service.json_forms import doubt_json, headline_json, ladder_json
-
-    peak = peak_cycles(result.job.spec.problem)
-    marked = {"default": result.default, "textbook": result.textbook, "best": result.best}
-    return {
-        **job_json(result.job),
-        "interrupted": result.interrupted,
-        "outcomes": dict(result.outcomes),
-        **{name: None if t is None else trial_json(t, peak) for name, t in marked.items()},
-        "baseline_trial": None if result.baseline is None else trial_json(result.baseline, peak),
-        "told_against": headline_json(result.headline),
-        "peak_cycles": peak,
-        "ladder": ladder_json(result.job, result.promoted, result.promotions, peak),
-        "pareto": [trial_json(trial, peak) for trial in result.pareto],
-        "doubt": doubt_json(result.doubt),
-        "stored_in": stored_in,
-    }
 
 
 def outcomes_text(outcomes: Mapping[str, int]) -> str:
@@ -88,9 +69,14 @@ def state_text(form: Mapping[str, Any]) -> str:
     return "paused" if form["paused"] else state if form["user"] else "stopped"
 
 
-def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
-    """The result of a job, in the form of :func:`result_json`, as a short table, and what can be
-    run next, against ``server`` if it came from there."""
+def worded(form: dict[str, Any]) -> dict[str, Any]:
+    """The JSON form of a job with the word for its state that people are shown."""
+    word = "interrupted" if form.get("interrupted") else state_text(form)
+    return {**form, "state": word}
+
+
+def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
+    """The result of a job as a short table, and what can be run next."""
     print_sentence(form_label(result))
     print_sentence(
         f"job {result['job']} {state_text(result)}: {sum(result['outcomes'].values())} trials "
@@ -135,7 +121,7 @@ def print_result(result: Mapping[str, Any], server: str | None = None) -> None:
                 "`best` answers it unless another job stored a schedule of fewer model cycles"
             )
     print_line()
-    _print_next(result, "" if server is None else f" --server {server}")
+    _print_next(result, client)
 
 
 def print_doubt(doubt: Mapping[str, Any] | None) -> None:
@@ -213,16 +199,56 @@ def _program() -> str:
     return "hvxtune" if shutil.which("hvxtune") else sys.argv[0]
 
 
-def _print_next(result: Mapping[str, Any], where: str) -> None:
-    job, program = result["job"], _program()
+def _print_next(result: Mapping[str, Any], client: BlockingClient) -> None:
+    from service.cli.connecting import place_option
+
+    job, program, where = result["job"], _program(), place_option(client)
     if result["interrupted"]:
         print_command("resume:      ", f"{program} job resume {job}{where}")
     if result["best"] is not None:
-        name = result["kernel"]
         file = suggested(display_name(result))
-        params = [f"-p {param}={value}" for param, value in result["params"].items()]
-        places = [f"--target {result['target']}", f"--contract {result['contract']}"]
-        options = " ".join([name, *params, *places])
+        options = problem_options(result, client)
         command = f"{program} best {options}{where} --object {file}.o --header {file}.h"
         print_command("use it:      ", command)
     print_command("every trial: ", f"{program} show {job}{where}")
+
+
+def problem_options(form: Mapping[str, Any], client: BlockingClient) -> str:
+    """The part of a command that names the problem of a job: by the names that people gave, and
+    only what differs from the defaults."""
+    from service.here import Here
+
+    defaults = _defaults(form["kernel"])
+    words = [_address(form, client)]
+    words += [f"-p {n}={v}" for n, v in form["params"].items() if defaults.get(n) != v]
+    if not (isinstance(client, Here) and form["target"] == DEFAULT_TARGET):
+        words.append(f"--target {form['target']}")
+    if form["contract"] != DEFAULT_CONTRACT:
+        words.append(f"--contract {form['contract']}")
+    return " ".join(words)
+
+
+def _defaults(kernel: str) -> Mapping[str, int]:
+    """Of the parameters of a kernel; none of one that this machine does not know."""
+    from tuner.errors import UserError
+    from tuner.kernels import find_kernel
+
+    try:
+        return {param.name: param.default for param in find_kernel(kernel).params}
+    except UserError:
+        return {}
+
+
+def _address(form: Mapping[str, Any], client: BlockingClient) -> str:
+    """The name of an upload or a package, while that means the one that was tuned; else the
+    kernel's."""
+    from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX
+
+    kernel, name = str(form["kernel"]), display_name(form)
+    if kernel.startswith(PIPELINE_PREFIX):
+        newest = next((one for one in client.pipelines() if one["name"] == name), None)
+        return str(newest["address"]) if newest and newest["kernel"] == kernel else kernel
+    if kernel.startswith(PACKAGE_PREFIX):
+        last = next((one for one in client.packages() if one["package"] == name), None)
+        return f"{PACKAGE_PREFIX}{name}" if last and last["kernel"] == kernel else kernel
+    return kernel

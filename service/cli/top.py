@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from service.cli.options import AsJson, ServerAddress, read_server
+from service.cli.connecting import connected
+from service.cli.options import AsJson, ServerAddress
 from service.cli.output import print_json, sentence, table
-from service.cli.summary import form_label, state_text
+from service.cli.summary import form_label, worded
 from service.cli.watching import shown_until_stopped
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from service.client.blocking import BlockingClient
 
 _STATES = ("running", "queued")
 _MOST_JOBS = 50
@@ -28,71 +31,40 @@ def top(server: ServerAddress = None, as_json: AsJson = False) -> None:
 
     With --json it prints what they are now, once.
     """
-    address = read_server(server)
-    if as_json:
-        print_json(snapshot(address))
-        return
-    rates = _Rates()
+    with connected(server) as client:
+        if as_json:
+            print_json(snapshot(client))
+            return
+        rates = _Rates()
 
-    def draw() -> RenderableType:
-        now = snapshot(address)
-        rates.see(now)
-        return _screen(now)
+        def draw() -> RenderableType:
+            now = snapshot(client)
+            rates.see(now)
+            return _screen(now)
 
-    shown_until_stopped(draw)
+        shown_until_stopped(draw)
 
 
-def snapshot(address: str | None) -> dict[str, Any]:
-    """The open jobs, the devices and the conductors of the service at ``address``, or of this
-    machine's database. Rates are those of each job over the time it has run."""
-    jobs, devices, conductors, place = _here() if address is None else _there(address)
+def snapshot(client: BlockingClient) -> dict[str, Any]:
+    """The open jobs, the devices and the conductors. Rates are those of each job over the time it
+    has run."""
+    listed = [one for state in _STATES for one in islice(client.jobs(state=state), _MOST_JOBS)]
+    jobs = [worded(job) for job in listed]
     for job in jobs:
         job["trials_per_minute"] = round(60 * (job["rate_trials_per_s"] or 0.0), 1)
     now = {
         "at": time.time(),
-        "place": place,
+        "place": client.server,
         "jobs": jobs,
-        "devices": devices,
-        "conductors": conductors,
+        "devices": client.devices(),
+        "conductors": client.conductors(),
     }
     return {**now, "trials_per_minute": _total(now)}
 
 
 def _total(now: Mapping[str, Any]) -> float:
-    at_work = (job for job in now["jobs"] if job["state"] == "running" and not job["interrupted"])
+    at_work = (job for job in now["jobs"] if job["state"] == "running")
     return round(sum(float(job["trials_per_minute"]) for job in at_work), 1)
-
-
-_Found = tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]], str]
-
-
-def _here() -> _Found:
-    from db import open_store
-    from db.jobs.queries import JobFilters, jobs_page
-    from service.json_forms import conductors_json, overview_json
-    from tuner.records.trial import JobState
-
-    with open_store() as store:
-        found = [
-            one
-            for state in _STATES
-            for one in jobs_page(store, JobFilters(state=JobState(state)), None, _MOST_JOBS)
-        ]
-        devices = [one.as_dict(time.time()) for one in store.roster().devices()]
-        return (
-            [overview_json(one) for one in found],
-            devices,
-            conductors_json(store),
-            store.place.name,
-        )
-
-
-def _there(address: str) -> _Found:
-    from service.cli.connecting import connected
-
-    with connected(address) as client:
-        found = [one for state in _STATES for one in islice(client.jobs(state=state), _MOST_JOBS)]
-        return found, client.devices(), client.conductors(), address
 
 
 class _Rates:
@@ -144,7 +116,7 @@ def _jobs(jobs: list[dict[str, Any]]) -> RenderableType:
         [
             [
                 job["job"],
-                "interrupted" if job["interrupted"] else state_text(job),
+                job["state"],
                 job["finished"],
                 job["budget"]["trials"],
                 f"{job['trials_per_minute']:,.1f}" if job["state"] == "running" else "",

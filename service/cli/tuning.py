@@ -5,37 +5,40 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from service.cli.batches import resume_all_here
+from service.cli.batches import find, is_batch
+from service.cli.connecting import connected, place_option
+from service.cli.following import finish_batch, finish_job
 from service.cli.options import (
     AsJson,
     JobOrBatchName,
     OptionalKernelName,
     ParamTexts,
     ServerAddress,
-    kernel_in,
+    is_path,
     read_params,
-    read_server,
-    require_no_service,
     takes_job_options,
 )
-from service.cli.output import print_json
-from service.cli.pipelines import PipelineFile, kept_here, require_one
-from service.cli.progress import job_progress, shown
-from service.cli.sets import BatchName, SetName, tune_set
-from service.cli.signals import stop_on_signal
-from service.cli.statuses import Exit
-from service.cli.summary import print_result, result_json
-from tuner.errors import HvxtuneError, UserError
-from tuner.records.batch import Batch
-from tuner.records.trial import JobState
+from service.cli.pipelines import PipelineFile, read_file, require_one
+from service.here import Here
+from tuner.errors import UserError
+from tuner.records.request import JobOptions, Visibility, by_name
 
 if TYPE_CHECKING:
-    from db import SqlStore
-    from tuner.jobs.job_result import TuneResult
+    from service.client.blocking import BlockingClient
+
+SetName = Annotated[
+    str | None,
+    typer.Option(
+        "--set",
+        metavar="SET",
+        help="Tune all layers of a network or another set: its name, or a file NAME.toml.",
+        show_default=False,
+    ),
+]
 
 
 @takes_job_options
@@ -43,7 +46,6 @@ def tune(
     kernel: OptionalKernelName = None,
     pipeline: PipelineFile = None,
     workloads: SetName = None,
-    batch: BatchName = None,
     param: ParamTexts = None,
     *,
     options: Mapping[str, Any],
@@ -52,116 +54,100 @@ def tune(
 ) -> None:
     """Search for the fastest schedule of KERNEL, the pipeline in FILE, or every layer of SET."""
     if workloads is not None:
-        address = read_server(server)
         apart = {"KERNEL": kernel, "--pipeline": pipeline, "--param": param}
-        if address is not None:
-            apart["--batch"] = batch
         for option, value in apart.items():
             if value is not None:
                 raise UserError(
                     f"--set {workloads} with {option} {value}", next_step=f"leave {option} out"
                 )
-        if address is None:
-            tune_set(workloads, batch, options, as_json=as_json)
-        else:
-            from service.cli.remote import tune_set_there
-
-            tune_set_there(address, workloads, options, as_json=as_json)
+        _tune_set(workloads, options, server, as_json=as_json)
         return
-    if batch is not None:
-        raise UserError(f"--batch {batch} without --set", next_step="name the set, too")
     require_one(kernel, pipeline)
-    if "baseline" in options:
-        from service.cli.baselines import read_baseline
-
-        at_service = read_server(server) is not None
-        baseline = read_baseline(options["baseline"], read_params(param), at_service=at_service)
-        options = {**options, "baseline": baseline}
     params = read_params(param)
-    address = read_server(server)
-    if address is not None:
-        from service.cli.remote import tune_there
+    with connected(server) as client:
+        if "baseline" in options:
+            from service.cli.baselines import read_baseline
 
-        tune_there(address, kernel, pipeline, params, options, as_json=as_json)
+            there = not isinstance(client, Here)
+            baseline = read_baseline(options["baseline"], params, at_service=there)
+            options = {**options, "baseline": baseline}
+        wanted = _kernel(client, kernel, pipeline, options)
+        (job,) = client.submit(wanted, params, **options)
+        tell_submitted(client, [job])
+        finish_job(client, job["job"], as_json=as_json)
+
+
+def _kernel(
+    client: BlockingClient, kernel: str | None, pipeline: Path | None, options: Mapping[str, Any]
+) -> str:
+    """The kernel to tune, once the service has the pipeline or package that it is in."""
+    if pipeline is not None:
+        wanted: Visibility = options.get("visibility") or "shared"
+        return str(client.upload_pipeline(*read_file(pipeline), visibility=wanted)["kernel"])
+    assert kernel is not None  # noqa: S101 - one of them was required
+    if not is_path(kernel):
+        return kernel
+    from tuner.packages.files import read_folder
+
+    return str(client.register_package(read_folder(Path(kernel)).data)["kernel"])
+
+
+def tell_submitted(client: BlockingClient, jobs: list[dict[str, Any]]) -> None:
+    """Says on standard error what a service has taken on; here it begins at once."""
+    if isinstance(client, Here):
         return
-    require_no_service(options)
-    _tune_here(kernel, pipeline, params, options, as_json=as_json)
+    target, batch = jobs[0]["target"], jobs[0]["batch"]
+    what = f"job {jobs[0]['job']}" if batch is None else f"{len(jobs)} jobs, batch {batch},"
+    sys.stderr.write(f"{what} for {target} submitted to {client.server}\n")
 
 
-def _tune_here(
-    kernel: str | None,
-    pipeline: Path | None,
-    params: Mapping[str, int],
-    options: Mapping[str, Any],
-    *,
-    as_json: bool,
-) -> None:
-    from db import open_store
-    from db.pipelines import named
-    from service.auth.tokens import local_viewer
-    from tuner.jobs.tuning import submit
-    from tuner.records.trial import Submission
+def refuse_options(asked: str, options: Mapping[str, Any]) -> None:
+    """Raises ``UserError`` for options that the jobs of a network or set cannot have."""
+    from tuner.jobs import set_tuning
 
-    with open_store() as store:
-        if kernel is None:
-            assert pipeline is not None  # noqa: S101 - one of them was required
-            kernel = kept_here(pipeline, store)
-        found = named(store, kernel_in(kernel), local_viewer())
-        submission = Submission(kernel_label=found.label)
-        job = submit(found.kernel, params, store=store, submission=submission, **options)
-        _run_and_print(job.id, store, as_json=as_json)
+    for option in set_tuning.NOT_IN_SETS:
+        if option in options:
+            flag = by_name(JobOptions)[option].flags[0]
+            raise UserError(f"{asked} with {flag}", next_step=f"leave {flag} out")
 
 
-def resume(
-    job: JobOrBatchName,
-    server: ServerAddress = None,
-    as_json: AsJson = False,
-) -> None:
+def _tune_set(name: str, options: Mapping[str, Any], server: str | None, *, as_json: bool) -> None:
+    from tuner.workload_sets import find_set
+
+    refuse_options(f"--set {name}", options)
+    found = find_set(name)
+    workloads = [
+        {
+            "kernel": member.workload.kernel,
+            "params": dict(member.workload.params),
+            "layers": list(member.layers),
+        }
+        for member in found.members
+    ]
+    with connected(server) as client:
+        jobs = client.submit(workloads=workloads, name=found.name, **options)
+        tell_submitted(client, jobs)
+        finish_batch(client, jobs[0]["batch"], as_json=as_json)
+
+
+def resume(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = False) -> None:
     """Resume JOB, or all jobs of a network or set, where it was stopped, paused or killed."""
-    address = read_server(server)
-    if address is not None:
-        from service.cli.remote import resume_there
-
-        resume_there(address, job, as_json=as_json)
-        return
-    from db import open_store
-
-    with open_store() as store:
-        found = store.job_or_batch(job)
-        if isinstance(found, Batch):
-            resume_all_here(store, found, as_json=as_json)
-        else:
-            _run_and_print(found.id, store, as_json=as_json)
+    with connected(server) as client:
+        form = find(client, job)
+        if is_batch(form):
+            _require_at_rest(client, form)
+            if not isinstance(client, Here):
+                client.resume_network(form["batch"])
+            finish_batch(client, form["batch"], as_json=as_json)
+            return
+        client.resume(form["job"])
+        finish_job(client, form["job"], as_json=as_json)
 
 
-def _run_and_print(job_id: str, store: SqlStore, *, as_json: bool) -> None:
-    result = _run(job_id, store)
-    form = result_json(result, store.place.name)
-    if as_json:
-        print_json(form)
-    else:
-        print_result(form)
-    if result.interrupted:
-        raise typer.Exit(Exit.INTERRUPTED)
-    if result.job.state is not JobState.DONE:
-        note = " ".join(result.job.note.split())
-        sys.stderr.write(f"error: job {job_id} {result.job.state}: {note}\n")
-        raise typer.Exit(Exit.FAILED)
-
-
-def _run(job_id: str, store: SqlStore) -> TuneResult:
-    from tuner.jobs.tuning import run
-
-    job = store.job(job_id)
-    kernel = job.submission.kernel_label or job.spec.problem.workload.kernel
-    try:
-        with stop_on_signal() as stop, shown(kernel) as show:
-            return run(job_id, store, on_progress=lambda p: show(job_progress(p)), stop=stop)
-    except KeyboardInterrupt:
-        sys.stderr.write(f"stopped; continue with: hvxtune job resume {job_id}\n")
-        raise
-    except UserError:
-        raise
-    except HvxtuneError as error:  # this machine's fault: the job itself can go on
-        error.next_step = f"{error.next_step}; then: hvxtune job resume {job_id}".removeprefix("; ")
-        raise
+def _require_at_rest(client: BlockingClient, form: Mapping[str, Any]) -> None:
+    if "paused" not in form["jobs_by_state"] and form["state"] in ("running", "queued"):
+        raise UserError(
+            f"batch {form['batch']} is {form['state']}: nothing of it waits to be resumed",
+            accepted="a batch that is paused or interrupted",
+            next_step=f"see `hvxtune show {form['batch']}{place_option(client)}`",
+        )

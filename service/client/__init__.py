@@ -13,6 +13,8 @@ those of :mod:`tuner.errors`, found here or by the service.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from service.client.answers import (
     Best,
     EnqueuedError,
@@ -20,8 +22,10 @@ from service.client.answers import (
     ServiceFaultError,
     UnreachableError,
 )
-from service.client.clients import AsyncClient, Client
 from service.client.persistence import Event
+
+if TYPE_CHECKING:
+    from service.client.clients import AsyncClient, Client
 
 __all__ = [
     "AsyncClient",
@@ -33,3 +37,12 @@ __all__ = [
     "ServiceFaultError",
     "UnreachableError",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The clients over HTTP when they are asked for: one in this process does without httpx."""
+    if name not in ("AsyncClient", "Client"):
+        raise AttributeError(name)
+    from service.client import clients
+
+    return getattr(clients, name)

@@ -50,9 +50,10 @@ class Reply:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why no reply came, in a few words."""
+    """Why no reply came, in a few words; ``refused`` if nothing listens there."""
 
     reason: str
+    refused: bool = False
 
 
 @dataclass(frozen=True)

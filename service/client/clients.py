@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Self
 
 import httpx
 from httpx_sse import EventSource
 
 from service.client import connection as transfer
 from service.client.answers import Failure, Json, Pause, Reply, Request, Steps
+from service.client.blocking import BlockingClient, Operation, P, T
 from service.client.cache import ClientCache
 from service.client.connection import find_server, find_token, is_loopback
 from service.client.operations import PATIENCE_S, Operations
-from service.client.persistence import SILENCE_S, Event, EventStream
-
-P = ParamSpec("P")
-T = TypeVar("T")
-Operation = Callable[Concatenate[Operations, P], Steps[T]]
+from service.client.persistence import SILENCE_S, Event, EventStream, Received
+from service.client.transfers import saving
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 _STREAM_TIMEOUT = httpx.Timeout(SILENCE_S, connect=5.0)
@@ -68,16 +65,6 @@ class _Connection:
         return EventStream(job, after, self.server, self.operations.patience_s)
 
 
-def blocking(operation: Operation[P, T]) -> Callable[Concatenate[Client, P], T]:
-    """``operation`` as a method of :class:`Client`."""
-
-    @wraps(operation)
-    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._run(operation(self.operations, *args, **kwargs))
-
-    return method
-
-
 def awaited(operation: Operation[P, T]) -> Callable[Concatenate[AsyncClient, P], Awaitable[T]]:
     """``operation`` as a method of :class:`AsyncClient`."""
 
@@ -88,39 +75,8 @@ def awaited(operation: Operation[P, T]) -> Callable[Concatenate[AsyncClient, P],
     return method
 
 
-class Client(_Connection):
-    """A service, for code that waits for its answers. Use from one thread at a time."""
-
-    ready = blocking(Operations.ready)
-    kernels = blocking(Operations.kernels)
-    targets = blocking(Operations.targets)
-    conductors = blocking(Operations.conductors)
-    devices = blocking(Operations.devices)
-    submit = blocking(Operations.submit)
-    submit_network = blocking(Operations.submit_network)
-    job = blocking(Operations.job)
-    cancel = blocking(Operations.cancel)
-    pause = blocking(Operations.pause)
-    resume = blocking(Operations.resume)
-    annotate = blocking(Operations.annotate)
-    pin = blocking(Operations.pin)
-    network = blocking(Operations.network)
-    network_plan = blocking(Operations.network_plan)
-    give_network_plan = blocking(Operations.give_network_plan)
-    network_bundle = blocking(Operations.network_bundle)
-    cancel_network = blocking(Operations.cancel_network)
-    pause_network = blocking(Operations.pause_network)
-    resume_network = blocking(Operations.resume_network)
-    best = blocking(Operations.best)
-    best_batch = blocking(Operations.best_batch)
-    schedule = blocking(Operations.schedule)
-    doubt = blocking(Operations.doubt)
-    file = blocking(Operations.file)
-    export = blocking(Operations.export)
-    import_ = blocking(Operations.import_)
-    upload_pipeline = blocking(Operations.upload_pipeline)
-    register_package = blocking(Operations.register_package)
-    remove_package = blocking(Operations.remove_package)
+class Client(_Connection, BlockingClient):
+    """A service over HTTP, for code that waits for its answers. Use from one thread at a time."""
 
     def __init__(self, server: str | None = None, **options: Any) -> None:
         super().__init__(server, **options)
@@ -130,98 +86,25 @@ class Client(_Connection):
         """Frees connections."""
         self._http.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def jobs(self, **filters: Any) -> Iterator[Json]:
-        """All jobs that ``filters`` (``state``, ``kernel``, ``user``, ...) let through, newest
-        first; pages are asked for as they are needed."""
-        return self._items(lambda cursor: self.operations.jobs_page(cursor, filters))
-
-    def trials(self, job: str, outcome: str | None = None) -> Iterator[Json]:
-        """The trials of a job, by number."""
-        return self._items(lambda cursor: self.operations.trials_page(job, cursor, outcome))
-
-    def schedules(self, **filters: Any) -> Iterator[Json]:
-        """All stored schedules that ``filters`` (``kernel``, ``target``, ...) let through."""
-        return self._items(lambda cursor: self.operations.schedules_page(cursor, filters))
-
-    def pipelines(self) -> Iterator[Json]:
-        """All uploaded pipelines that the token lets see, newest first."""
-        return self._items(self.operations.pipelines_page)
-
-    def packages(self) -> Iterator[Json]:
-        """All packages, the one registered last first."""
-        return self._items(self.operations.packages_page)
-
-    def events(self, job: str, after: int = 0) -> Iterator[Event]:
-        """The events of a job after event ``after`` to its end, each of them once.
-
-        Lives through broken connections and restarts of the service.
-        """
-        stream = self._stream_of(job, after)
-        while not stream.ended:
-            came_to: Reply | Failure
-            try:
-                with self._http.stream(
-                    **transfer.arguments(stream.request()), timeout=_STREAM_TIMEOUT
-                ) as response:
-                    came_to = transfer.head_of(response)
-                    if transfer.is_stream(response):
-                        for received in EventSource(response).iter_sse():
-                            event = stream.read(received)
-                            if event is not None:
-                                yield event
-                    else:
-                        came_to = transfer.reply_of(response, response.read())
-            except httpx.HTTPError as error:
-                came_to = transfer.failure_of(error)
-            if not stream.ended:
-                self._sleep(stream.pause(came_to))
-
-    def wait(self, job: str, on_event: Callable[[Event], None] | None = None) -> Json:
-        """Waits until a job has ended and returns it; ``on_event`` sees what happens to it."""
-        for event in self.events(job):
-            if on_event is not None:
-                on_event(event)
-        return self.job(job)
-
-    def _items(self, page: Callable[[str | None], Steps[Json]]) -> Iterator[Json]:
-        cursor: str | None = None
-        while True:
-            found = self._run(page(cursor))
-            yield from found["items"]
-            cursor = found.get("next_cursor")
-            if cursor is None:
-                return
-
-    def _sleep(self, pause: Pause) -> None:
-        self._tell(pause)
-        time.sleep(pause.seconds)
-
-    def _run(self, steps: Steps[T]) -> T:
-        answer: Reply | Failure | None = None
-        while True:
-            try:
-                wish = steps.send(answer)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            answer = None
-            if isinstance(wish, Pause):
-                self._sleep(wish)
-            else:
-                answer = self._send(wish)
+    def _received(self, request: Request) -> Iterator[Received | Reply | Failure]:
+        try:
+            with self._http.stream(
+                **transfer.arguments(request), timeout=_STREAM_TIMEOUT
+            ) as response:
+                if transfer.is_stream(response):
+                    yield from EventSource(response).iter_sse()
+                    yield transfer.head_of(response)
+                else:
+                    yield transfer.reply_of(response, response.read())
+        except httpx.HTTPError as error:
+            yield transfer.failure_of(error)
 
     def _send(self, request: Request) -> Reply | Failure:
         upload = None if request.upload is None else transfer.SyncUpload(request.upload)
         try:
             with self._http.stream(**transfer.arguments(request, upload)) as response:
                 if request.save_to is not None and response.status_code == 200:
-                    with transfer.saving(request.save_to) as write:
+                    with saving(request.save_to) as write:
                         for part in response.iter_bytes():
                             write(part)
                     return transfer.head_of(response)
@@ -360,7 +243,7 @@ class AsyncClient(_Connection):
         try:
             async with self._http.stream(**transfer.arguments(request, upload)) as response:
                 if request.save_to is not None and response.status_code == 200:
-                    with transfer.saving(request.save_to) as write:
+                    with saving(request.save_to) as write:
                         async for part in response.aiter_bytes():
                             write(part)
                     return transfer.head_of(response)

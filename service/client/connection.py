@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, cast
@@ -14,9 +13,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from service.client.answers import Failure, Reply, Request
+from service.client.transfers import CHUNK_BYTES, opened
 from service.settings import default_server
 from tuner.errors import UserError
-from tuner.machine.whole_files import written_whole
 
 TOKEN_VARIABLE = "HVXTUNE_TOKEN"  # noqa: S105 - its name, not its value
 
@@ -66,9 +65,6 @@ def find_token(server: str, given: str | None) -> str | None:
     return local_token()
 
 
-_CHUNK_BYTES = 1 << 16
-
-
 class Bearer(httpx.Auth):
     """Sends the token that ``find`` gives; after a 401 without one, looks for it again: a service
     leaves one at its first start, maybe after it accepted the connection.
@@ -101,8 +97,8 @@ class SyncUpload(httpx.SyncByteStream):
         self._file = file
 
     def __iter__(self) -> Iterator[bytes]:
-        with _opened(self._file) as read:
-            while part := read(_CHUNK_BYTES):
+        with opened(self._file) as read:
+            while part := read(CHUNK_BYTES):
                 yield part
 
 
@@ -113,30 +109,9 @@ class AsyncUpload(httpx.AsyncByteStream):
         self._file = file
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _opened(self._file) as read:
-            while part := read(_CHUNK_BYTES):
+        with opened(self._file) as read:
+            while part := read(CHUNK_BYTES):
                 yield part
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[Callable[[int], bytes]]:
-    try:
-        with file.open("rb") as opened:
-            yield opened.read
-    except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror}") from None
-
-
-@contextmanager
-def saving(file: Path) -> Iterator[Callable[[bytes], object]]:
-    """Yields a function that writes the next part of ``file``, which appears when it is whole."""
-    try:
-        with written_whole(file, durable=False) as opened:
-            yield opened.write
-    except OSError as error:
-        raise UserError(
-            f"cannot write {file}: {error.strerror}", accepted="a file in a folder you can write to"
-        ) from None
 
 
 def arguments(
@@ -177,4 +152,7 @@ def is_stream(response: httpx.Response) -> bool:
 
 def failure_of(error: httpx.HTTPError) -> Failure:
     """Why no reply came."""
-    return Failure(str(error) or type(error).__name__)
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ConnectionRefusedError):
+        cause = cause.__cause__ or cause.__context__
+    return Failure(str(error) or type(error).__name__, refused=cause is not None)

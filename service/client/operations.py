@@ -63,10 +63,14 @@ class Operations:
         self.server = server
         self.cache = cache
         self.patience_s = patience_s
+        self._has_answered = False
 
     def _ask(self, request: Request, patience_s: float | None = None) -> Steps[Reply]:
         patience_s = self.patience_s if patience_s is None else patience_s
-        reply = yield from persistently(request, self.server, patience_s)
+        reply = yield from persistently(
+            request, self.server, patience_s, has_answered=self._has_answered
+        )
+        self._has_answered = True
         return require_good(reply, self.server)
 
     def _get(self, path: str, **query: Any) -> Steps[Json]:

@@ -8,9 +8,8 @@ import contextlib
 import json
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from httpx_retries import Retry
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
 
 from service.client.answers import (
     Failure,
@@ -27,22 +26,28 @@ from tuner.errors import InternalError
 from tuner.records.trial import JobState
 
 if TYPE_CHECKING:
-    from httpx_sse import ServerSentEvent
+    from httpx_retries import Retry
 
 RETRIED = frozenset({429, 502, 503, 504})
-_POLICY = Retry(
-    total=50,  # time ends it, not the count
-    backoff_factor=0.1,
-    max_backoff_wait=8.0,
-    status_forcelist=RETRIED,
-)
+
+
+@cache
+def _policy() -> Retry:
+    from httpx_retries import Retry
+
+    return Retry(
+        total=50,  # time ends it, not the count
+        backoff_factor=0.1,
+        max_backoff_wait=8.0,
+        status_forcelist=RETRIED,
+    )
 
 
 class Attempts:
     """The attempts at one request, for at most ``patience_s`` seconds from the first."""
 
     def __init__(self, patience_s: float) -> None:
-        self.retry = _POLICY
+        self.retry: Retry | None = None
         self.deadline = time.monotonic() + patience_s
 
     def pause(self, reply: Reply | Failure) -> Pause | None:
@@ -51,7 +56,7 @@ class Attempts:
         ``Retry-After`` comes on top of a random part, so that clients turned away together do not
         come back together.
         """
-        self.retry = self.retry.increment()
+        self.retry = (self.retry or _policy()).increment()
         seconds = self.retry.backoff_strategy()
         if isinstance(reply, Reply) and "retry-after" in reply.headers:
             with contextlib.suppress(ValueError):  # not a time: ignored
@@ -66,20 +71,43 @@ def _why(reply: Reply | Failure) -> str:
     """Why a request is sent again; empty after a stream that merely ended."""
     if isinstance(reply, Failure):
         return reply.reason
-    return "" if reply.status == 200 else f"it is busy (status {reply.status})"
+    if reply.status == 200:
+        return ""
+    detail = str(_problem(reply).get("detail") or "")
+    is_busy = not detail or _problem(reply).get("kind") in ("busy", "user")
+    return f"it is busy (status {reply.status})" if is_busy else detail
 
 
-def persistently(request: Request, server: str, patience_s: float) -> Steps[Reply]:
+def _problem(reply: Reply) -> Json:
+    """The problem document in ``reply``; empty without one, as from a proxy."""
+    with contextlib.suppress(ValueError):
+        found = json.loads(reply.content)
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _may_change(reply: Reply) -> bool:
+    """Whether it is worth asking again: the fault is not one of the installation there."""
+    return reply.status in RETRIED and _problem(reply).get("kind") not in ("toolchain", "internal")
+
+
+def persistently(
+    request: Request, server: str, patience_s: float, *, has_answered: bool
+) -> Steps[Reply]:
     """Sends ``request``, which may be sent twice, until the answer is other than "not now". Returns
-    the last reply; ``UnreachableError`` without any.
+    the last reply; ``UnreachableError`` without any, at once where nothing listens at ``server``
+    and it never ``has_answered``: then it is no service that starts again.
     """
     attempts = Attempts(patience_s)
     while True:
         reply = yield request
         if reply is None:
             raise InternalError("a request got no answer")
-        if isinstance(reply, Reply) and reply.status not in RETRIED:
+        if isinstance(reply, Reply) and not _may_change(reply):
             return reply
+        if isinstance(reply, Failure) and reply.refused and not has_answered:
+            raise unreachable(server, reply)
         pause = attempts.pause(reply)
         if pause is not None:
             yield pause
@@ -124,6 +152,17 @@ class Event:
         return state in {one.value for one in JobState if one.ended}
 
 
+class Received(Protocol):
+    """An event as it was sent."""
+
+    @property
+    def event(self) -> str: ...
+    @property
+    def data(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+
+
 class EventStream:
     """A client's position in the events of one job; knows no sockets.
 
@@ -146,7 +185,7 @@ class EventStream:
             headers["Last-Event-ID"] = str(self.last)
         return Request("GET", f"/v1/jobs/{self.job}/events", headers=headers)
 
-    def read(self, received: ServerSentEvent) -> Event | None:
+    def read(self, received: Received) -> Event | None:
         """The event received; ``None`` for one that was seen before or is unknown."""
         if received.event not in KINDS:
             return None

@@ -15,7 +15,8 @@ from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem
 
 if TYPE_CHECKING:
-    from service.client import Best, Client
+    from service.client import Best
+    from service.client.blocking import BlockingClient
     from service.client.operations import BestOptions
     from tuner.keeping.store import TrialStore
     from tuner.records.trial import Schedule
@@ -70,7 +71,7 @@ class Source(Protocol):
 class ServerSource:
     """Schedules from a service."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: BlockingClient) -> None:
         self._client = client
 
     def best(self, lookup: Lookup) -> Offer:
@@ -116,7 +117,7 @@ class LocalSource:
     def best(self, lookup: Lookup) -> Offer:
         return _stored(stored_best(self._store, lookup))
 
-    def file(self, schedule: str, object_digest: str, kind: FileKind) -> bytes:
+    def file(self, schedule: str, object_digest: str, kind: str) -> bytes:
         files = self._store.artifact(object_digest).files
         if kind not in files:
             raise UserError(
@@ -165,7 +166,7 @@ def stored_best(store: TrialStore, lookup: Lookup) -> Schedule:
     return found
 
 
-def best_there(client: Client, lookup: Lookup) -> Best:
+def best_there(client: BlockingClient, lookup: Lookup) -> Best:
     """The best schedule that a service gives."""
     problem = lookup.problem
     options: BestOptions = {

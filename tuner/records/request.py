@@ -26,6 +26,8 @@ from tuner.records.candidate import CacheState
 
 DEFAULT_TRIALS = 100
 """Of a job without any limit."""
+DEFAULT_TRIALS_OF_A_WORKLOAD = 10
+"""The same of a network or set, for each different workload."""
 DEFAULT_CONTRACT = "static"
 DEFAULT_SAMPLER = "surrogate"
 """The sampler of a job with one objective, unless told otherwise."""

@@ -1,0 +1,377 @@
+"""The service in this process: the application over the database of this machine, asked without
+sockets and tokens. Commands ask it where no service is named, so that what they can do does not
+depend on where.
+
+Jobs run in the foreground: :meth:`Here.run` takes the place of a conductor. Builds ask it for the
+best schedule at every start, so that neither the web framework nor an HTTP client is loaded for
+that, and any :class:`tuner.keeping.store.TrialStore` answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Unpack
+from urllib.parse import quote, unquote, urlencode
+
+from service.client.answers import Best, Failure, Json, Pause, Reply, Request
+from service.client.blocking import BlockingClient
+from service.client.cache import ClientCache
+from service.client.operations import BestOptions, FileKind, Operations
+from service.client.transfers import CHUNK_BYTES, opened, saving
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.records.request import DEFAULT_CONTRACT, DEFAULT_TRIALS_OF_A_WORKLOAD
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from db import SqlStore
+    from service.auth.caller import Caller
+    from service.client.persistence import Received
+    from service.schemas.jobs import SubmitBody
+    from service.schemas.new_network import NewNetworkBody
+    from tuner.jobs.job_result import TuneResult
+    from tuner.jobs.set_tuning import SetProgress
+    from tuner.keeping.store import TrialStore
+    from tuner.search.loop import Progress
+
+
+class Here(BlockingClient):
+    """The service that this process is, over the database of this machine."""
+
+    def __init__(self) -> None:
+        self._opened = ExitStack()
+        self.operations = Operations("this machine", ClientCache(), patience_s=0.0)
+
+    @cached_property
+    def kept(self) -> TrialStore:
+        """The store of this machine, opened when it is first asked."""
+        from db import open_trials
+
+        return self._opened.enter_context(open_trials())
+
+    @cached_property
+    def store(self) -> SqlStore:
+        """The same, if it is a database; ``StoreError`` for one that has no listings."""
+        from db import open_store
+        from db.sql_store import SqlStore
+
+        if isinstance(self.kept, SqlStore):
+            return self.kept
+        return self._opened.enter_context(open_store())
+
+    @property
+    def server(self) -> str:  # type: ignore[override]
+        """The name of the database."""
+        return self.store.place.name
+
+    def close(self) -> None:
+        """Closes the database."""
+        self._opened.close()
+
+    def best(
+        self,
+        kernel: str,
+        params: Mapping[str, int] | None = None,
+        **options: Unpack[BestOptions],
+    ) -> Best:
+        """The best schedule for a workload; ``NotStoredError`` says how to get one without one."""
+        from service.auth.tokens import local_user
+        from service.fetching.sources import stored_best
+        from service.json_forms import schedule_json
+        from tuner.jobs.tuning import find_problem
+        from tuner.keeping.best import lookup_of
+        from tuner.kernels import PIPELINE_PREFIX
+
+        if kernel.startswith(PIPELINE_PREFIX):
+            from db.pipelines import kernel_of
+
+            kernel = kernel_of(self.store, kernel, local_user())
+        target = options.get("target", DEFAULT_TARGET)
+        contract = options.get("contract", DEFAULT_CONTRACT)
+        problem = find_problem(kernel, params, target, contract)
+        lookup = lookup_of(
+            problem,
+            cache=options.get("cache", "warm"),
+            min_fidelity=options.get("min_fidelity", "model"),
+            audience=local_user(),
+        )
+        return Best(schedule_json(stored_best(self.kept, lookup)))
+
+    def file(self, schedule: Best | str, kind: FileKind, digest: str | None = None) -> bytes:
+        """A file of a schedule that :meth:`best` gave."""
+        from service.fetching.sources import LocalSource
+
+        assert isinstance(schedule, Best)  # noqa: S101 - others ask for files by id
+        return LocalSource(self.kept).file(schedule.id, schedule.object_digest, kind)
+
+    def doubt(self, schedule: Best | str) -> Json | None:
+        """How far the choice of a schedule that :meth:`best` gave rests on assumed costs."""
+        from service.json_forms import doubt_json
+        from tuner.jobs.job_result import doubt_of_schedule
+        from tuner.problem.target import find_target
+
+        assert isinstance(schedule, Best)  # noqa: S101
+        form = schedule.document
+        target = find_target(form["target"])
+        doubt = doubt_of_schedule(self.kept, target, form["fidelity"], form["provenance"])
+        return doubt_json(doubt)
+
+    def run(
+        self,
+        job: str,
+        on_progress: Callable[[Progress], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> TuneResult:
+        """Runs a job to its end in this process; see :func:`tuner.jobs.tuning.run`."""
+        from db.pipelines import bring
+        from tuner.jobs.tuning import run
+
+        bring(self.store, self.store.job(job).spec.problem.workload.kernel)
+        return run(job, self.store, on_progress=on_progress, stop=stop)
+
+    def submit(
+        self,
+        /,
+        kernel: str | None = None,
+        params: Mapping[str, int] | None = None,
+        *,
+        workloads: Sequence[Mapping[str, Any]] = (),
+        name: str | None = None,
+        idempotency_key: str | None = None,
+        **options: Any,
+    ) -> list[Json]:
+        """As of a service. The jobs of several ``workloads`` share one budget, which
+        :meth:`run_batch` spends where it pays most."""
+        if not workloads:
+            return super().submit(kernel, params, idempotency_key=idempotency_key, **options)
+        from service.schemas.jobs import SubmitBody
+
+        body = SubmitBody.model_validate({"workloads": list(workloads), "name": name})
+        return self._submit_batch(body, options)
+
+    def submit_network(
+        self,
+        /,
+        name: str,
+        layers: Sequence[Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+        **options: Any,
+    ) -> list[Json]:
+        """The same for the layers of a network."""
+        from service.schemas.new_network import NewNetworkBody
+
+        body = NewNetworkBody.model_validate({"name": name, "layers": list(layers)})
+        return self._submit_batch(body, options)
+
+    def _submit_batch(
+        self, body: SubmitBody | NewNetworkBody, options: Mapping[str, Any]
+    ) -> list[Json]:
+        from service.json_forms import job_json
+        from tuner.jobs import set_tuning
+        from tuner.kernels import find_kernel
+        from tuner.workload_sets import Member, WorkloadSet
+
+        found = [find_kernel(one.kernel).workload(one.params) for one in body.workloads or ()]
+        members = [
+            Member(workload, tuple(one.layers or (workload.label,)))
+            for workload, one in zip(found, body.workloads or (), strict=True)
+        ]
+        plan = body.plan([(workload.kernel, workload.digest) for workload in found])
+        limits = {name: options.get(name) for name in ("trials", "seconds", "workers")}
+        if limits["trials"] is limits["seconds"] is None:
+            limits["trials"] = DEFAULT_TRIALS_OF_A_WORKLOAD * len(members)
+        others = {name: value for name, value in options.items() if name not in limits}
+        batch = set_tuning.submit(
+            WorkloadSet(plan.name, "", tuple(members)),
+            self.store,
+            layers=plan.layers,
+            **limits,
+            **others,
+        )
+        return [job_json(self.store.job(one.job)) for one in self.store.batch(batch).members]
+
+    def run_batch(
+        self,
+        batch: str,
+        on_progress: Callable[[SetProgress], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Runs all jobs of a batch: by its budget if it has one, else one after another."""
+        from tuner.jobs import set_tuning
+        from tuner.keeping.store import require_any_open
+        from tuner.records.trial import JobRequest
+
+        found = self.store.batch(batch)
+        jobs = [self.store.job(member.job) for member in found.members]
+        require_any_open(found, jobs, JobRequest.RESUME)
+        if not found.shares_budget:
+            for job in jobs:
+                if not (job.state.ended or (stop is not None and stop.is_set())):
+                    self.run(job.id, stop=stop)
+            return
+        limits: dict[str, Any] = {
+            "trials": found.trials,
+            "seconds": found.seconds,
+            "workers": found.workers,
+        }
+        workloads = set_tuning.workloads_of(found, self.store)
+        set_tuning.run(
+            found.id, workloads, self.store, **limits, on_progress=on_progress, stop=stop
+        )
+
+    @cached_property
+    def _runner(self) -> asyncio.Runner:
+        return self._opened.enter_context(asyncio.Runner())
+
+    @cached_property
+    def _app(self) -> FastAPI:
+        from service.app import bare_app
+        from service.auth.gate import Gate
+        from service.settings import Settings
+
+        app = bare_app(self.store, Gate(self.store), Settings())
+        self._opened.callback(app.state.lookups.close)
+        self._opened.callback(app.state.stopping.set)
+        return app
+
+    def _send(self, request: Request) -> Reply | Failure:
+        exchange = _Exchange(request)
+        self._runner.run(self._app(_scope(request), exchange.receive, exchange.send))
+        if request.save_to is not None and exchange.status == 200:
+            with saving(request.save_to) as write:
+                for part in exchange.parts:
+                    write(part)
+            return exchange.reply(b"")
+        return exchange.reply(b"".join(exchange.parts))
+
+    def _received(self, request: Request) -> Iterator[Received | Reply | Failure]:
+        """A thread runs the application, and hands over what it sends."""
+        parts: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        exchange = _Exchange(request, parts.put)
+        app = self._app
+
+        def answer() -> None:
+            try:
+                asyncio.run(app(_scope(request), exchange.receive, exchange.send))
+            finally:
+                parts.put(None)
+
+        thread = threading.Thread(target=answer, name="events", daemon=True)
+        thread.start()
+        try:
+            yield from _events(iter(parts.get, None))
+        finally:
+            exchange.leave()
+            thread.join()
+        yield exchange.reply(b"")
+
+    def _tell(self, pause: Pause) -> None:
+        """Nothing is waited for."""
+
+
+class _Exchange:
+    """One request, and what is answered. ``take`` gets each part of a body, which is kept
+    otherwise."""
+
+    def __init__(self, request: Request, take: Callable[[bytes], None] | None = None) -> None:
+        self.parts: list[bytes] = []
+        self.status = 500
+        self._take = take or self.parts.append
+        self._headers: dict[str, str] = {}
+        self._body = _body(request)
+        self._left = threading.Event()
+
+    def leave(self) -> None:
+        """Nobody listens any more."""
+        self._left.set()
+
+    async def receive(self) -> dict[str, Any]:
+        """As of ASGI: the body, then nothing until nobody listens."""
+        part = next(self._body, None)
+        if part is not None:
+            return {"type": "http.request", "body": part[0], "more_body": part[1]}
+        while not self._left.is_set():
+            await asyncio.sleep(0.05)
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """As of ASGI."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            pairs = message.get("headers", ())
+            self._headers = {name.decode("latin-1"): one.decode("latin-1") for name, one in pairs}
+        elif body := message.get("body", b""):
+            self._take(body)
+
+    def reply(self, content: bytes) -> Reply:
+        """The reply as clients know it."""
+        return Reply(self.status, self._headers, content)
+
+
+def _body(request: Request) -> Iterator[tuple[bytes, bool]]:
+    """The parts of a body, and whether more of them come."""
+    if request.upload is not None:
+        with opened(request.upload) as read:
+            while part := read(CHUNK_BYTES):
+                yield part, True
+        yield b"", False
+    elif isinstance(request.body, bytes):
+        yield request.body, False
+    else:
+        yield b"" if request.body is None else json.dumps(request.body).encode(), False
+
+
+def _scope(request: Request) -> dict[str, Any]:
+    headers = {"content-type": "application/json"} if request.body is not None else {}
+    headers |= {name.lower(): value for name, value in request.headers.items()}
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": unquote(request.path),
+        "raw_path": request.path.encode(),
+        "root_path": "",
+        "query_string": urlencode(request.query, quote_via=quote).encode(),
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+        "server": None,
+        "client": None,
+        "state": {"caller": _user()},
+    }
+
+
+def _user() -> Caller:
+    """Who works on this machine: everything here is theirs. A job without a user is run by the
+    command that made it."""
+    from service.auth.caller import Caller, Scope
+    from service.auth.tokens import local_user
+
+    return Caller("", "", frozenset({Scope.ADMIN}), owner=local_user())
+
+
+@dataclass(frozen=True)
+class _Event:
+    event: str
+    data: str
+    id: str
+
+
+def _events(parts: Iterator[bytes]) -> Iterator[_Event]:
+    """Server-sent events, as our routes write them: one line for each field."""
+    text = ""
+    for part in parts:
+        text += part.decode()
+        while "\n\n" in text:
+            block, _, text = text.partition("\n\n")
+            fields = dict(line.partition(": ")[::2] for line in block.splitlines())
+            if "event" in fields:
+                yield _Event(fields["event"], fields.get("data", ""), fields.get("id", ""))
