@@ -11,6 +11,7 @@ from service.cli.connecting import connected
 from service.cli.options import AsJson, JobName, ServerAddress
 from service.cli.output import print_json, print_line, print_sentence
 from service.cli.summary import worded
+from tuner.records.annotation import checked_tag
 
 Tags = list[str] | None
 
@@ -32,6 +33,8 @@ def annotate(
     as_json: AsJson = False,
 ) -> None:
     """Write a comment or tags to JOB, at any time, or pin it; print what it has then."""
+    for one in (*(tag or ()), *(untag or ())):
+        checked_tag(one)
     given = {"comment": comment, "add_tags": tag, "remove_tags": untag}
     change: dict[str, Any] = {
         name: value for name, value in given.items() if value is not None and value != []

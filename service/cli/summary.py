@@ -242,12 +242,17 @@ def _defaults(kernel: str) -> Mapping[str, int]:
 def _address(form: Mapping[str, Any], client: BlockingClient) -> str:
     """The name of an upload or a package, while that means the one that was tuned; else the
     kernel's."""
+    from service.auth.tokens import local_user
+    from service.here import Here
     from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX
 
     kernel, name = str(form["kernel"]), display_name(form)
     if kernel.startswith(PIPELINE_PREFIX):
         newest = next((one for one in client.pipelines() if one["name"] == name), None)
-        return str(newest["address"]) if newest and newest["kernel"] == kernel else kernel
+        if newest is None or newest["kernel"] != kernel:
+            return kernel
+        own = isinstance(client, Here) and newest["owner"] == local_user()
+        return f"{PIPELINE_PREFIX}{name}" if own else str(newest["address"])
     if kernel.startswith(PACKAGE_PREFIX):
         last = next((one for one in client.packages() if one["package"] == name), None)
         return f"{PACKAGE_PREFIX}{name}" if last and last["kernel"] == kernel else kernel

@@ -145,7 +145,8 @@ def resume(job: JobOrBatchName, server: ServerAddress = None, as_json: AsJson = 
 
 
 def _require_at_rest(client: BlockingClient, form: Mapping[str, Any]) -> None:
-    if "paused" not in form["jobs_by_state"] and form["state"] in ("running", "queued"):
+    at_work = ("running",) if isinstance(client, Here) else ("running", "queued")
+    if "paused" not in form["jobs_by_state"] and form["state"] in at_work:
         raise UserError(
             f"batch {form['batch']} is {form['state']}: nothing of it waits to be resumed",
             accepted="a batch that is paused or interrupted",

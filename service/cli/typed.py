@@ -8,9 +8,11 @@ from tuner.errors import HvxtuneError
 from tuner.records.request import JobOptions, by_name
 
 _FIELD = re.compile(r"\bbudget\.(\w+)")
+_PARAM = re.compile(r"^params\.(\w+)")
 _VALUE = re.compile(r"^(\w+)=")
 _INSTEAD = {
     "`GET /v1/jobs` lists them": "`hvxtune jobs` lists them",
+    "`GET /v1/jobs?grouped=true` lists them": "`hvxtune jobs` lists them",
     "see /docs for what each field takes": "see --help",
     "POST /v1/jobs with the body in `submit`, or ask with on_miss=enqueue": "`hvxtune tune` finds "
     "one",
@@ -19,7 +21,8 @@ _INSTEAD = {
 
 def as_typed(error: HvxtuneError) -> HvxtuneError:
     """``error`` with options as they are typed: ``--trials`` for the field ``budget.trials``."""
-    error.message = _VALUE.sub(lambda found: _flag(found, " "), _fields(error.message))
+    message = _PARAM.sub(r"-p \1", _fields(error.message))
+    error.message = _VALUE.sub(lambda found: _flag(found, " "), message)
     error.accepted = _fields(error.accepted)
     error.next_step = _fields(_INSTEAD.get(error.next_step.rstrip("."), error.next_step))
     return error

@@ -27,11 +27,12 @@ def test_user_and_priority_are_shown_where_there_are_any(hvxtune) -> None:
 
 
 def test_uploads_are_shown_by_the_names_people_gave(hvxtune) -> None:
+    read: dict[str, object] = {"stages": [], "inputs": [], "outputs": []}
     with open_store() as store:
         job = store.create_job(
             spec(), SPACE, TOOLCHAIN, Submission("ann", owner="vision", kernel_label="crisp")
         )
-        kept, _ = keep(store, b"bytes", "crisp", "ann", {}, owner="vision", private=True)
+        kept, _ = keep(store, b"bytes", "crisp", "ann", read, owner="vision", private=True)
     assert f" crisp {' '.join(f'{k}={v}' for k, v in spec().problem.workload.params.items())}" in (
         hvxtune("jobs").out
     )
@@ -64,7 +65,7 @@ def test_a_label_is_shown_wherever_the_job_is(hvxtune, bench) -> None:
     assert ("two rows" in first, "two rows" in second) in ((True, False), (False, True))
     assert "Label two rows" in hvxtune("show", labelled["job"]).out
     assert "Label" not in hvxtune("show", plain["job"]).out
-    assert "label=" in hvxtune(*tune, "--label", "a\x1b[31m").error_line
+    assert "--label" in hvxtune(*tune, "--label", "a\x1b[31m").error_line
 
 
 def test_no_speed_up_is_told_where_the_textbook_failed(hvxtune, bench) -> None:

@@ -87,7 +87,7 @@ def test_tune_reads_as_a_table_that_says_what_to_run_next(hvxtune, bench):
         assert row in text
     with open_store() as store:
         assert f"stored in {store.place.name}" in text
-    assert "hvxtune best scale_u8 -p h=4 -p n=512 --target hexagon-v66 --contract static" in text
+    assert "hvxtune best scale_u8 --object scale_u8.o" in text
     assert f"hvxtune show {job}" in text
 
 
@@ -124,7 +124,7 @@ def test_ctrl_c_stops_in_order_and_resume_finishes(hvxtune, bench):
     bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 4 else None
     stopped = hvxtune(*TUNE, "--json")
     assert stopped.status == 130
-    assert stopped.json["interrupted"] is True
+    assert (stopped.json["state"], stopped.json["interrupted"]) == ("stopped", True)
     assert 4 <= sum(stopped.json["outcomes"].values()) < 12
     job = stopped.json["job"]
     assert f"job {job} stopped: " in hvxtune("show", job).out
@@ -136,8 +136,10 @@ def test_ctrl_c_stops_in_order_and_resume_finishes(hvxtune, bench):
     assert resumed.json["job"] == job
     assert resumed.json["outcomes"] == {"ok": 12}
 
-    again = hvxtune("job", "resume", job, "--json")
-    assert again.json == resumed.json, "a job that is done is left alone"
+    for request in ("resume", "pause", "cancel"):
+        answer = hvxtune("job", request, job)
+        assert answer.status == Exit.USAGE
+        assert f"job {job} is done: it can no longer {request}" in answer.error_line
 
 
 def test_ctrl_c_says_how_to_go_on(hvxtune, bench):
