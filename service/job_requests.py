@@ -31,6 +31,7 @@ from tuner.identity import digest_of
 from tuner.jobs.tuning import Plan, plan, plan_of_several
 from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch, NewJob
+from tuner.records.request import DEFAULT_TRIALS_OF_A_WORKLOAD
 from tuner.records.trial import Job, JobRequest, Submission
 
 if TYPE_CHECKING:
@@ -128,11 +129,11 @@ def _plans(
 ) -> list[_Planned]:
     roster = store.roster()
 
-    def planned(workload: WorkloadBody) -> _Planned:
+    def planned(workload: WorkloadBody, **limits: Any) -> _Planned:
         kernel = named(store, workload.kernel, caller.viewer)
         private = _is_private(body, kernel)
         workload = workload.model_copy(update={"kernel": kernel.kernel})
-        made = _plan(body, workload, default_workers, roster)
+        made = _plan(body, workload, default_workers, roster, limits)
         return _Planned(made, kernel, private, tuple(workload.layers or ()))
 
     if body.workloads is None:
@@ -140,13 +141,34 @@ def _plans(
         only = WorkloadBody(kernel=body.kernel, params=body.params or {}, layers=None)
         return [planned(only)]
     plans = []
+    shares = _shares(body, len(body.workloads))
     for index, workload in enumerate(body.workloads):
         try:
-            plans.append(planned(workload))
+            plans.append(planned(workload, **shares[index]))
         except UserError as error:
             error.message = f"{body.place(index)}: {error.message}"
             raise
     return plans
+
+
+def _shares(body: SubmitBody | NewNetworkBody, count: int) -> list[dict[str, Any]]:
+    """The share of each of ``count`` workloads in the trials and seconds of the whole."""
+    trials, seconds = body.budget.trials, body.budget.seconds
+    if not any(body.budget.model_dump().values()):
+        trials = DEFAULT_TRIALS_OF_A_WORKLOAD * count
+    if trials is not None and trials < count:
+        raise UserError(
+            f"budget.trials is {trials} for {count} workloads",
+            accepted=f"{count} or more: each has one at least",
+        )
+    each, more = divmod(trials or 0, count)
+    return [
+        {
+            "trials": None if trials is None else each + (place < more),
+            "seconds": None if seconds is None else seconds / count,
+        }
+        for place in range(count)
+    ]
 
 
 def _is_private(body: OptionsBody, kernel: Named) -> bool:
@@ -164,8 +186,9 @@ def _plan(
     workload: WorkloadBody,
     default_workers: int | None,
     roster: Roster,
+    limits: Mapping[str, Any],
 ) -> Plan:
-    options = body.options()
+    options = {**body.options(), **limits}
     options["workers"] = options["workers"] or default_workers
     way = plan if body.workloads is None else plan_of_several
     return way(workload.kernel, workload.params, roster=roster, **options)

@@ -66,7 +66,8 @@ def submit_network(
 ) -> Response:
     """Queues a job for each different workload of `layers`, all or none; layers of one workload
     share its job. The network's weights, scales and zero points stay with its owner: a service
-    needs shapes alone. Each job has the `budget` for itself. An `Idempotency-Key` works as for
+    needs shapes alone. Trials and seconds of `budget` are
+    of the whole, and shared out evenly. An `Idempotency-Key` works as for
     `POST /v1/jobs`. In a token's rate the request counts as its number of jobs."""
     gate: Gate = request.app.state.gate
     gate.charge(caller, len(body.workloads) - 1)  # the request itself counted as one

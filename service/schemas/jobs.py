@@ -122,7 +122,8 @@ _BudgetFields: Any = create_model(
 
 
 class BudgetBody(_BudgetFields):  # type: ignore[misc]  # made above
-    """When a job stops: at the first limit reached. Without any, after 100 trials."""
+    """When a job stops: at the first limit reached. Without any, after 100 trials, or 10 for each
+    of several workloads."""
 
     model_config = ConfigDict(strict=True)
 
@@ -135,7 +136,7 @@ _OptionFields: Any = create_model("_OptionFields", __base__=_BudgetedBody, **_fi
 
 
 class OptionsBody(_OptionFields):  # type: ignore[misc]  # made above
-    """The options of jobs, and the budget of each."""
+    """The options of jobs, and their budget: trials and seconds of several are shared out."""
 
 
 class _WorkloadsBody(OptionsBody):

@@ -185,7 +185,7 @@ def test_of_retries_at_once_one_makes_the_job(app: FastAPI, store: SqlStore) -> 
 def test_the_daily_quota_of_trials_counts_all_workloads_but_no_retry(store: SqlStore) -> None:
     gate = CallerGate("ann", Scope.SUBMIT, quotas=Quotas(trials_per_day=20))
     client = TestClient(create_app(store, gate, Settings()))
-    two = {"workloads": [{"kernel": "scale_u8"}] * 2, "budget": {"trials": 8}}
+    two = {"workloads": [{"kernel": "scale_u8"}] * 2, "budget": {"trials": 16}}
     headers = {"Idempotency-Key": "k"}
     assert client.post("/v1/jobs", json=two, headers=headers).status_code == 201
     assert client.post("/v1/jobs", json=two).status_code == 429

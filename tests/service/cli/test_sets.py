@@ -87,7 +87,7 @@ def test_what_the_time_cuts_short_is_no_trial_and_the_command_ends(tune, bench, 
     answer = tune("--seconds", "1", "--json")
     assert answer.status == 1
     assert [row["finished"] for row in answer.json["jobs"]] == [0, 0]
-    assert {row["state"] for row in answer.json["jobs"]} == {"cancelled"}
+    assert {row["state"] for row in answer.json["jobs"]} == {"not reached"}
 
 
 def test_what_the_budget_did_not_reach_is_said(tune, hvxtune):
