@@ -82,7 +82,7 @@ class Here(BlockingClient):
         **options: Unpack[BestOptions],
     ) -> Best:
         """The best schedule for a workload; ``NotStoredError`` says how to get one without one."""
-        from service.auth.tokens import local_user
+        from service.auth.tokens import local_user, local_viewer
         from service.fetching.sources import stored_best
         from service.json_forms import schedule_json
         from tuner.jobs.tuning import find_problem
@@ -90,9 +90,9 @@ class Here(BlockingClient):
         from tuner.kernels import PIPELINE_PREFIX
 
         if kernel.startswith(PIPELINE_PREFIX):
-            from db.pipelines import kernel_of
+            from db.pipelines import named
 
-            kernel = kernel_of(self.store, kernel, local_user())
+            kernel = named(self.store, kernel, local_viewer()).kernel
         target = options.get("target", DEFAULT_TARGET)
         contract = options.get("contract", DEFAULT_CONTRACT)
         problem = find_problem(kernel, params, target, contract)
