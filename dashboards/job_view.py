@@ -62,7 +62,7 @@ class JobView:
 
     @property
     def annotation(self) -> Annotation:
-        """Its comment, tags and pin."""
+        """Its comment and tags."""
         return self.overview.summary.annotation
 
     @property

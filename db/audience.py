@@ -2,7 +2,7 @@
 
 Jobs, batches, uploads and schedules have a ``tenant``, their owner, and an ``audience``:
 empty for everybody, else the tenant alone. Parts of a job (trials, events, promotions, comment,
-tags, pins) are visible with the job. A store that is *seen by* somebody
+tags) are visible with the job. A store that is *seen by* somebody
 (:meth:`db.sql_store.SqlStore.seen_by`) finds no other rows: the condition is added to every
 statement of its sessions, so that no query can forget it. Raw SQL is not covered:
 :mod:`db.schedules.serving` names the audience itself."""
@@ -23,7 +23,6 @@ from db.models import (
     JobEventRow,
     JobRow,
     JobTagRow,
-    PinRow,
     PromotionRow,
     ScheduleRow,
     TrialRow,
@@ -34,9 +33,8 @@ EVERYBODYS: Final[dict[str, Any]] = {"hvxtune_everybodys": True}
 """Execution options of a statement over everybody's rows, to count or compare with them."""
 
 _VIEWER: Final = "hvxtune_viewer"
-_USER: Final = "hvxtune_user"
 _OWNED: Final = (JobRow, BatchRow, ScheduleRow, PipelineRow)
-_OF_A_JOB: Final = (TrialRow, PromotionRow, JobEventRow, AnnotationRow, JobTagRow, PinRow)
+_OF_A_JOB: Final = (TrialRow, PromotionRow, JobEventRow, AnnotationRow, JobTagRow)
 
 
 class Viewer(NamedTuple):
@@ -52,10 +50,10 @@ def audience_of(tenant: str, *, private: bool) -> str:
     return tenant if private else ""
 
 
-def session_info(viewer: str | None, user: str) -> dict[str, Any]:
-    """The ``info`` of a session of ``user``, limited to what the tenant ``viewer`` may see;
-    ``None`` sees all."""
-    return {_VIEWER: viewer, _USER: user}
+def session_info(viewer: str | None) -> dict[str, Any]:
+    """The ``info`` of a session that is limited to what the tenant ``viewer`` may see; ``None``
+    sees all."""
+    return {_VIEWER: viewer}
 
 
 _A_JOB: Final = re.compile(r"\bjob ([0-9a-z]{10})\b")
@@ -68,11 +66,6 @@ def as_seen(session: Session, text: str) -> str:
         return text
     seen = set(session.scalars(select(JobRow.id).where(JobRow.id.in_(named))))
     return _A_JOB.sub(lambda found: found[0] if found[1] in seen else "a job", text)
-
-
-def user_of(session: Session) -> str:
-    """The user whose pins and saved views the session is about."""
-    return str(session.info.get(_USER, ""))
 
 
 @event.listens_for(Session, "do_orm_execute")

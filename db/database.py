@@ -39,19 +39,17 @@ class Database:
         self._one_writer = threading.Lock()
         self._of_thread = _OfThread()
         self._viewer: str | None = None
-        self._user = ""
 
     @property
     def viewer(self) -> str | None:
         """The tenant whose private rows are seen beside the shared ones; ``None`` sees all."""
         return self._viewer
 
-    def seen_by(self, tenant: str | None, user: str = "") -> Self:
+    def seen_by(self, tenant: str | None) -> Self:
         """The same database as ``tenant`` sees it, without the private rows of others (``None``
-        sees all), and with the pins and saved views of ``user``. It shares this one's connections;
-        close this one."""
+        sees all). It shares this one's connections; close this one."""
         view = copy(self)
-        view._viewer, view._user = tenant, user
+        view._viewer = tenant
         return view
 
     @contextmanager
@@ -62,7 +60,7 @@ class Database:
             with store_errors(self.place), reading("a row"):
                 yield joined
             return
-        info = session_info(self._viewer, self._user)
+        info = session_info(self._viewer)
         with (
             store_errors(self.place),
             reading("a row"),
@@ -80,7 +78,7 @@ class Database:
                 yield joined
             return
         # Threads queue here; processes queue at the database, which polls.
-        info = session_info(self._viewer, self._user)
+        info = session_info(self._viewer)
         with (
             self._one_writer,
             store_errors(self.place),

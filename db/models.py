@@ -434,12 +434,3 @@ class JobTagRow(Base):
 
     job_id: Mapped[str] = mapped_column(String(JOB_ID_LENGTH), primary_key=True)
     tag: Mapped[str] = mapped_column(String(TAG_LENGTH), primary_key=True, index=True)
-
-
-class PinRow(Base):
-    """A job that a user keeps at hand; other users do not see the pin."""
-
-    __tablename__ = "pins"
-
-    pinned_by: Mapped[str] = mapped_column(String(100), primary_key=True)
-    job_id: Mapped[str] = mapped_column(String(JOB_ID_LENGTH), primary_key=True)

@@ -1,4 +1,4 @@
-"""Tables of the service: tokens, sessions, views, the audit, uploads, conductors."""
+"""Tables of the service: tokens, sessions, the audit, uploads, conductors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from db.base import OWNER_LENGTH, Base, Digest, Document, FreeText, RowId
 CONDUCTOR_ID_LENGTH = 32
 TOKEN_ID_LENGTH = 16
 REQUEST_ID_LENGTH = 100
-VIEW_NAME_LENGTH = 60
 
 
 class TokenRow(Base):
@@ -61,16 +60,6 @@ class SessionRow(Base):
     expires_at: Mapped[float] = mapped_column(index=True)
 
     __table_args__ = (Index(None, "token_id", "created_at"),)
-
-
-class SavedViewRow(Base):
-    """Filters of the list of jobs, as a query string, under a name that a user gave them."""
-
-    __tablename__ = "saved_views"
-
-    saved_by: Mapped[str] = mapped_column(String(100), primary_key=True)
-    name: Mapped[str] = mapped_column(String(VIEW_NAME_LENGTH), primary_key=True)
-    query: Mapped[str]
 
 
 class IdempotencyRow(Base):

@@ -85,8 +85,8 @@ class SqlStore(Database, TrialStore):
         store.schema_before = before
         return store
 
-    def seen_by(self, tenant: str | None, user: str = "") -> Self:
-        view = super().seen_by(tenant, user)
+    def seen_by(self, tenant: str | None) -> Self:
+        view = super().seen_by(tenant)
         view._parts = {}
         return view
 

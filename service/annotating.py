@@ -1,4 +1,4 @@
-"""Comments, tags and pins of jobs, for callers who may write them; REST and pages alike."""
+"""Comments and tags of jobs, for callers who may write them; REST and pages alike."""
 
 from __future__ import annotations
 
@@ -33,12 +33,3 @@ def annotate(
     with store.transaction():
         stored.annotate(store, job.id, comment=comment, add_tags=add_tags, remove_tags=remove_tags)
         record(store, caller, "job.annotate", job.id, about, request)
-
-
-def pin(
-    store: SqlStore, caller: Caller, job: Job, request: HTTPConnection, *, pinned: bool
-) -> None:
-    """Pins the job for the caller, or no longer, and leaves that in the audit."""
-    with store.transaction():
-        stored.pin(store, job.id, pinned=pinned)
-        record(store, caller, "job.pin" if pinned else "job.unpin", job.id, request=request)

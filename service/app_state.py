@@ -13,14 +13,13 @@ from service.settings import Settings
 
 
 def store_of(request: Request) -> SqlStore:
-    """A dependency: the store of the application, limited to what the caller may see, with their
-    pins and saved views. Its methods block: use it in ``def`` routes, which run in threads, or by
-    ``run_in_threadpool``."""
+    """A dependency: the store of the application, limited to what the caller may see. Its
+    methods block: use it in ``def`` routes, which run in threads, or by ``run_in_threadpool``."""
     store: SqlStore = request.app.state.store
     caller = caller_of(request.scope)
     if caller is None:
         return store.seen_by("")
-    return store.seen_by(None if caller.sees_all else caller.owner, caller.name or caller.owner)
+    return store.seen_by(None if caller.sees_all else caller.owner)
 
 
 Store = Annotated[SqlStore, Depends(store_of)]

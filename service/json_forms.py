@@ -201,11 +201,10 @@ def summary_json(summary: JobSummary) -> dict[str, Any]:
 
 
 def annotation_json(annotation: Annotation) -> dict[str, Any]:
-    """The comment and tags of a job; ``pinned`` is about the user who asks."""
+    """The comment and tags of a job."""
     return {
         "comment": annotation.comment,
         "tags": list(annotation.tags),
-        "pinned": annotation.pinned,
     }
 
 

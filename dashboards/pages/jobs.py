@@ -17,7 +17,6 @@ from dashboards.network_view import NetworkView
 from dashboards.pages.network import find_table
 from dashboards.session import Form, Viewer, form_of, viewing
 from dashboards.templating import render, shape
-from db.access.views import saved_views
 from db.jobs.annotations import tags_in_use
 from db.jobs.batches import Listed, Place, listed_page
 from db.jobs.queries import JobFilters, JobOverview, job_overviews, jobs_page
@@ -62,7 +61,6 @@ class JobsQuery(BaseModel):
     user: str = ""
     batch: str = ""
     tag: str = ""
-    pinned: str = ""
     q: str = Field("", max_length=200)
     after: str = ""
 
@@ -71,7 +69,6 @@ class JobsQuery(BaseModel):
         for name, value, accepted in (
             ("state", self.state, STATES),
             ("contract", self.contract, tuple(Contract)),
-            ("pinned", self.pinned, ("true", "false")),
         ):
             if value and value not in accepted:
                 raise HttpError(422, f"{name} '{value}'", accepted=", ".join(accepted))
@@ -87,7 +84,6 @@ class JobsQuery(BaseModel):
             batch=self.batch or None,
             text=self.q.strip() or None,
             tag=self.tag or None,
-            pinned=self.pinned == "true" if self.pinned else None,
         )
 
 
@@ -119,7 +115,7 @@ def jobs(
     return render(
         request,
         "jobs_table.html" if part else "jobs.html",
-        **({} if part else _choices(store, rows, asked, filters)),
+        **({} if part else _choices(store, rows, asked)),
         jobs=rows,
         asked=asked,
         filtered=wanted.any,
@@ -133,20 +129,16 @@ def jobs(
 
 
 def _choices(
-    store: SqlStore, rows: Sequence[JobView | NetworkView], asked: JobsQuery, filters: str
+    store: SqlStore, rows: Sequence[JobView | NetworkView], asked: JobsQuery
 ) -> dict[str, Any]:
-    """The choices above the table: filters, the names of uploads in ``rows`` among them, and
-    the viewer's saved views."""
+    """The choices above the table: filters, the names of uploads in ``rows`` among them."""
     named = sorted({row.name for row in rows if isinstance(row, JobView)})
-    views = saved_views(store)
     return {
         "states": STATES,
         "kernels": list(dict.fromkeys([*kernel_names(), *named, *filter(None, [asked.kernel])])),
         "targets": list(TARGETS),
         "contracts": [contract.value for contract in Contract],
         "tags": sorted({*tags_in_use(store), *filter(None, [asked.tag])}),
-        "views": views,
-        "shown_view": next((name for name, query in views.items() if query == filters), None),
     }
 
 

@@ -1,49 +1,41 @@
-"""Annotations of jobs: the comment, tags and pins by which people find them again.
+"""Annotations of jobs: the comment and tags by which people find them again.
 
-Comment and tags belong to the job, a pin to a user. They change after submission, at any time, in
-tables of their own: an edit neither waits for a conductor that commits a trial nor holds one up.
+They change after submission, at any time, in tables of their own: an edit neither waits for a
+conductor that commits a trial nor holds one up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from sqlalchemy import ColumnElement, and_, delete, func, select
+from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from db.audience import user_of
 from db.catalogue import insert_unless_there, rows_changed
 from db.database import Database
-from db.models import AnnotationRow, JobRow, JobTagRow, PinRow
+from db.models import AnnotationRow, JobRow, JobTagRow
 from tuner.errors import UserError
 from tuner.records.annotation import MOST_TAGS, Annotation, checked_comment, checked_tag
 
 
 def annotations_of(session: Session, job_ids: Collection[str]) -> Mapping[str, Annotation]:
     """The annotations of the jobs with these whole ids, in one query however many they are."""
-    mine = and_(PinRow.job_id == JobRow.id, PinRow.pinned_by == user_of(session))
     wanted = (
-        select(JobRow.id, AnnotationRow.comment, JobTagRow.tag, PinRow.job_id)
+        select(JobRow.id, AnnotationRow.comment, JobTagRow.tag)
         .outerjoin(AnnotationRow, AnnotationRow.job_id == JobRow.id)
         .outerjoin(JobTagRow, JobTagRow.job_id == JobRow.id)
-        .outerjoin(PinRow, mine)
         .where(JobRow.id.in_(job_ids))
     )
     found: dict[str, Annotation] = {}
-    for job_id, comment, tag, pin in session.execute(wanted):
+    for job_id, comment, tag in session.execute(wanted):
         tags = {*found.get(job_id, Annotation()).tags, *([] if tag is None else [tag])}
-        found[job_id] = Annotation(comment or "", tuple(sorted(tags)), pin is not None)
+        found[job_id] = Annotation(comment or "", tuple(sorted(tags)))
     return found
 
 
 def has_tag(job_id: InstrumentedAttribute[str], tag: str) -> ColumnElement[bool]:
     """The condition that the job has ``tag``."""
     return job_id.in_(select(JobTagRow.job_id).where(JobTagRow.tag == tag))
-
-
-def has_pin(session: Session, job_id: InstrumentedAttribute[str]) -> ColumnElement[bool]:
-    """The condition that the session's user has pinned the job."""
-    return job_id.in_(select(PinRow.job_id).where(PinRow.pinned_by == user_of(session)))
 
 
 def tags_in_use(database: Database) -> list[str]:
@@ -83,13 +75,3 @@ def annotate(
                 accepted=f"at most {MOST_TAGS}",
                 next_step="remove some",
             )
-
-
-def pin(database: Database, job_id: str, *, pinned: bool = True) -> None:
-    """Pins the job with this whole id for the user of ``database``, or no longer."""
-    with database.writing() as session:
-        key = {"pinned_by": user_of(session), "job_id": job_id}
-        if pinned:
-            insert_unless_there(session, PinRow, key, list(key))
-        else:
-            rows_changed(session, delete(PinRow).filter_by(**key))

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from db.audience import EVERYBODYS
 from db.database import Database
 from db.jobs import waiting
-from db.jobs.annotations import annotations_of, has_pin, has_tag
+from db.jobs.annotations import annotations_of, has_tag
 from db.jobs.claims import Owner, is_held, owner_of
 from db.jobs.finding import find_job
 from db.jobs.trials import BASELINES, UNSEARCHED
@@ -47,7 +47,7 @@ class JobSummary:
     finished, ``best_cycles`` is of the best verified trial. ``owner`` is the process that works
     on it now. ``interrupted`` means that the job says ``running`` but its process is gone: it
     can be resumed. ``waits`` is why nobody works on it, or what its work waits for
-    (:mod:`db.jobs.waiting`). ``annotation`` is its comment, tags and pin.
+    (:mod:`db.jobs.waiting`). ``annotation`` is its comment and tags.
     """
 
     job: Job
@@ -180,7 +180,6 @@ class JobFilters:
     paused: bool | None = None
     text: str | None = None
     tag: str | None = None
-    pinned: bool | None = None
 
     @property
     def any(self) -> bool:
@@ -298,9 +297,6 @@ def filtered(
         wanted = wanted.where(or_(*(name == filters.kernel for name in names)))
     if filters.tag is not None:
         wanted = wanted.where(has_tag(jobs.id, filters.tag))
-    if filters.pinned is not None:
-        pinned = has_pin(session, jobs.id)
-        wanted = wanted.where(pinned if filters.pinned else ~pinned)
     if filters.text is not None:
         wanted = wanted.outerjoin(BatchRow, jobs.batch_id == BatchRow.id)
         wanted = wanted.outerjoin(AnnotationRow, AnnotationRow.job_id == jobs.id)

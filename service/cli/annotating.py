@@ -1,4 +1,4 @@
-"""``job annotate``: a comment, tags and a pin, to find a job again."""
+"""``job annotate``: a comment and tags, to find a job again."""
 
 from __future__ import annotations
 
@@ -26,13 +26,10 @@ def annotate(
     untag: Annotated[
         Tags, typer.Option(metavar="TAG", help="Remove this tag; may be repeated.")
     ] = None,
-    pin: Annotated[
-        bool | None, typer.Option("--pin/--unpin", help="Pin the job for yourself, or no longer.")
-    ] = None,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a comment or tags to JOB, at any time, or pin it; print what it has then."""
+    """Write a comment or tags to JOB, at any time; print what it has then."""
     for one in (*(tag or ()), *(untag or ())):
         checked_tag(one)
     given = {"comment": comment, "add_tags": tag, "remove_tags": untag}
@@ -43,8 +40,6 @@ def annotate(
         form = client.job(job)
         if change:
             form = client.annotate(form["job"], **change)
-        if pin is not None:
-            form = client.pin(form["job"], pinned=pin)
     if as_json:
         print_json(worded(form))
         return
@@ -53,9 +48,8 @@ def annotate(
 
 
 def print_annotation(form: Mapping[str, Any]) -> None:
-    """Tags, pin and comment of a job, of its JSON form."""
-    words = [*form["tags"], *(["(pinned)"] if form["pinned"] else [])]
-    if words:
-        print_sentence(f"tags: {' '.join(words)}")
+    """Tags and comment of a job, of its JSON form."""
+    if form["tags"]:
+        print_sentence(f"tags: {' '.join(form['tags'])}")
     for line in form["comment"].splitlines():
         print_sentence(line, "  ")

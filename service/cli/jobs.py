@@ -42,13 +42,12 @@ def jobs(
         str | None, typer.Option(metavar="KERNEL", help="On this kernel, or upload of this name.")
     ] = None,
     tag: Annotated[str | None, typer.Option(metavar="TAG", help="With this tag.")] = None,
-    pinned: Annotated[bool, typer.Option("--pinned", help="Those that you have pinned.")] = False,
     watch: Watch = False,
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """List the newest jobs; those of a network or set are one row."""
-    asked = {"kernel": kernel, "tag": tag, "pinned": pinned or None, "grouped": not members or None}
+    asked = {"kernel": kernel, "tag": tag, "grouped": not members or None}
     filters = {name: value for name, value in asked.items() if value is not None}
 
     with connected(server) as client:

@@ -50,7 +50,6 @@ class BlockingClient(ABC):
     pause = blocking(Operations.pause)
     resume = blocking(Operations.resume)
     annotate = blocking(Operations.annotate)
-    pin = blocking(Operations.pin)
     network = blocking(Operations.network)
     network_plan = blocking(Operations.network_plan)
     give_network_plan = blocking(Operations.give_network_plan)

@@ -128,7 +128,6 @@ class AsyncClient(_Connection):
     pause = awaited(Operations.pause)
     resume = awaited(Operations.resume)
     annotate = awaited(Operations.annotate)
-    pin = awaited(Operations.pin)
     network = awaited(Operations.network)
     network_plan = awaited(Operations.network_plan)
     give_network_plan = awaited(Operations.give_network_plan)

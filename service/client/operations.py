@@ -213,12 +213,6 @@ class Operations:
         reply = yield from self._ask(Request("PATCH", f"/v1/jobs/{_part(job)}", body=body))
         return object_of(reply, self.server)
 
-    def pin(self, job: str, *, pinned: bool = True) -> Steps[Json]:
-        """Pins a job for the user of the token, or no longer."""
-        request = Request("PUT" if pinned else "DELETE", f"/v1/jobs/{_part(job)}/pin")
-        reply = yield from self._ask(request)
-        return object_of(reply, self.server)
-
     def network(self, network: str) -> Steps[Json]:
         """A network or set by its id, or the newest of that name: layer by layer, its jobs, and
         what to do next."""

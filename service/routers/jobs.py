@@ -13,7 +13,7 @@ from db.jobs.batches import listed_page
 from db.jobs.queries import JobFilters
 from db.jobs.trials import front_trials, promoted_trials
 from db.sql_store import SqlStore
-from service.annotating import annotate, pin
+from service.annotating import annotate
 from service.app_state import settings_of, store_of
 from service.auth import Caller, Scope, require
 from service.auth.audit import record
@@ -228,42 +228,6 @@ def annotate_job(
         **body.model_dump(),
     )
     return overview_json(job_queries.job_overview(store, found.id))
-
-
-def _pin(*, pinned: bool) -> Callable[..., dict[str, Any]]:
-    def route(
-        job: str,
-        request: Request,
-        caller: Annotated[Caller, Depends(require(Scope.READ))],
-        store: Annotated[SqlStore, Depends(store_of)],
-    ) -> dict[str, Any]:
-        found = find_job(store, job)
-        pin(store, caller, found, request, pinned=pinned)
-        return overview_json(job_queries.job_overview(store, found.id))
-
-    return route
-
-
-for _method, _name, _summary, _text in (
-    (
-        "PUT",
-        "pin",
-        "Pin a job",
-        "Only the user of the token sees the pin, and finds it: `pinned=true`.",
-    ),
-    ("DELETE", "unpin", "Unpin a job", "Unpinning one that is not pinned changes nothing."),
-):
-    router.add_api_route(
-        "/jobs/{job}/pin",
-        _pin(pinned=_method == "PUT"),
-        methods=[_method],
-        name=f"{_name}_job",
-        summary=_summary,
-        description=_text,
-        response_model=JobStandingForm,
-        responses=problems(404),
-        dependencies=[NO_QUERY],
-    )
 
 
 @router.get(

@@ -280,7 +280,6 @@ class JobStandingForm(JobForm):
         description="A note of people's own; may be empty.",
     )
     tags: list[str] = Field(examples=[["release-2", "camera"]])
-    pinned: bool = Field(description="Whether the user of the token has pinned it.")
     default_cycles: int | None
     textbook_cycles: int | None
     baseline_cycles: int | None = Field(description="Those of the job's baseline.")
@@ -468,7 +467,6 @@ class JobsQuery(PageQuery):
     target: Text | None = Field(None, description="A target's name.")
     contract: Contract | None = Field(None, description="The guarantees callers give.")
     tag: Tag | None = Field(None, description="A tag that they have.")
-    pinned: bool | None = Field(None, description="Whether the user of the token has pinned them.")
     user: Text | None = Field(None, description="The user who submitted them.")
     batch: Text | None = Field(None, description="Submitted together under this name.")
     interrupted: bool | None = Field(

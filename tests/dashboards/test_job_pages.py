@@ -14,7 +14,6 @@ from urllib.parse import parse_qsl
 import pytest
 
 from db.access.audit import newest_entries
-from db.access.views import saved_views
 from db.jobs.annotations import annotate
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
@@ -620,10 +619,10 @@ def test_the_list_is_filtered_by_tag_pin_and_upload(logged_in: LogIn, store: Sql
     edges = replace(Submission("ada"), kernel_label="Edge detector")
     jobs = [store.create_job(spec(), SPACE, TOOLCHAIN, edges).id, finished_job(store)]
     annotate(store, jobs[0], comment="for the demo", add_tags=["camera"])
-    ada, eve = logged_in(Scope.READ), logged_in(Scope.READ, name="eve")
+    ada = logged_in(Scope.READ)
 
-    def shown(query: str, browser: Browser = ada) -> list[str]:
-        page = browser.get(f"/ui/jobs?{query}").text
+    def shown(query: str) -> list[str]:
+        page = ada.get(f"/ui/jobs?{query}").text
         return [job for job in jobs if f'"/ui/jobs/{job}"' in page]
 
     assert shown("tag=camera") == shown("q=demo") == shown("q=camera") == [jobs[0]]
@@ -632,34 +631,5 @@ def test_the_list_is_filtered_by_tag_pin_and_upload(logged_in: LogIn, store: Sql
     assert chosen in ada.get("/ui/jobs?kernel=Edge+detector&state=done").text
     assert chosen.replace(" selected", "") in ada.get("/ui/jobs").text
     assert shown("kernel=gemm_u8") == jobs
-    assert shown("pinned=true") == []
-    back = ada.form("/ui/jobs", f"/ui/jobs/{jobs[1]}/pin", pinned="true", query="state=done&x=1")
-    assert (back.url.path, back.url.query) == ("/ui/jobs", b"state=done")
-    assert f'aria-label="Pin {jobs[1]}" aria-pressed="true"' in back.text
-    assert (shown("pinned=true"), shown("pinned=false")) == ([jobs[1]], [jobs[0]])
-    assert shown("pinned=true", eve) == []
-    there = ada.form("/ui/jobs", f"/ui/jobs/{jobs[1]}/pin", pinned="")
-    assert there.url.path == f"/ui/jobs/{jobs[1]}"
-    assert shown("pinned=true") == []
-    assert ada.get("/ui/jobs?pinned=maybe").status_code == 422
     rows = list(csv.DictReader(ada.get("/ui/jobs.csv?tag=camera").text.splitlines()))
     assert [(row["tags"], row["comment"]) for row in rows] == [("camera", "for the demo")]
-
-
-def test_a_view_is_saved_for_its_user_and_deleted(logged_in: LogIn, store: SqlStore) -> None:
-    ada, eve = logged_in(Scope.READ), logged_in(Scope.READ, name="eve")
-    assert "Save this view" not in ada.get("/ui/jobs").text
-    query = "state=done&q=edge+%26+more"
-    assert "Save this view" in ada.get(f"/ui/jobs?{query}").text
-    saved = ada.form("/ui/jobs", "/ui/jobs/views", name="my <edges>", query=f"{query}&next=/x")
-    assert saved.url.query.decode() == query
-    link = f'href="/ui/jobs?{html.escape(query)}" aria-current="page">my &lt;edges&gt;</a>'
-    assert link in saved.text
-    assert "Save this view" not in saved.text
-    assert "edges" not in eve.get("/ui/jobs").text
-    eve.form("/ui/jobs", "/ui/jobs/views/delete", name="my <edges>")
-    ada.form("/ui/jobs", "/ui/jobs/views", name="my <edges>", query="state=failed")
-    assert saved_views(store.seen_by(None, "ada")) == {"my <edges>": "state=failed"}
-    assert ada.form("/ui/jobs", "/ui/jobs/views", name="", query=query).status_code == 422
-    gone = ada.form("/ui/jobs", "/ui/jobs/views/delete", name="my <edges>", query="state=failed")
-    assert (gone.url.query, "edges" in gone.text) == (b"state=failed", False)

@@ -7,14 +7,13 @@ from sqlalchemy import func, select
 
 from db import pipelines
 from db.audience import EVERYBODYS, Viewer
-from db.jobs.annotations import annotate, pin
+from db.jobs.annotations import annotate
 from db.jobs.queries import JobFilters, jobs_page
 from db.models import (
     AnnotationRow,
     JobEventRow,
     JobRow,
     JobTagRow,
-    PinRow,
     ScheduleRow,
     TrialRow,
 )
@@ -24,7 +23,7 @@ from tuner.errors import UserError
 from tuner.keeping.best import lookup_of
 from tuner.records.trial import JobRequest, Submission
 
-ANNOTATIONS = (AnnotationRow, JobTagRow, PinRow)
+ANNOTATIONS = (AnnotationRow, JobTagRow)
 PRIVATE = Submission("ann", owner="vision", private=True)
 
 
@@ -45,11 +44,10 @@ class TenantsConformance:
 
         for job in (hidden, shown):
             annotate(store, job, comment="seen", add_tags=["seen"])
-            pin(store, job)
         everything = rows(store)
         assert everything == rows(store.seen_by("vision"))
         assert everything == rows(store.seen_by("bob"), **EVERYBODYS)
-        assert rows(store.seen_by("bob")) == [1, 1, everything[2] // 2, 1, 1, 1, 1]
+        assert rows(store.seen_by("bob")) == [1, 1, everything[2] // 2, 1, 1, 1]
         bob = store.seen_by("bob")
         assert [one.job.id for one in jobs_page(bob, JobFilters(), None, 9)] == [shown]
         for look in (bob.job, bob.trials, bob.pending, bob.space, bob.events):

@@ -26,7 +26,7 @@ from db.base import Base
 from db.clock import DatabaseClock, database_now
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
-from db.jobs.annotations import annotate, pin
+from db.jobs.annotations import annotate
 from db.jobs.claims import lease_s, locked, locked_claim, take
 from db.jobs.queue import _ONE_CHOOSES, ClaimedJob
 from db.models import JobRow
@@ -136,8 +136,7 @@ def test_people_annotate_a_job_whose_row_a_conductor_holds(
         with conductor.writing() as session:
             locked(session, job)
             annotate(store, job, comment="now", add_tags=["now"])
-            pin(store, job)
-            assert store.summary(job).annotation == Annotation("now", ("now",), pinned=True)
+            assert store.summary(job).annotation == Annotation("now", ("now",))
 
 
 def test_migrations_make_what_the_models_say(new_database: Callable[..., str]) -> None:

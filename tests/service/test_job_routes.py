@@ -219,7 +219,7 @@ def test_comment_and_tags_are_changed_by_the_owner(store: SqlStore) -> None:
     ann = as_person(store, "ann", Scope.READ, Scope.SUBMIT)
     place = f"/v1/jobs/{job}"
     first = ann.patch(place, json={"comment": "so far", "add_tags": ["v2", "camera"]}).json()
-    assert (first["comment"], first["tags"], first["pinned"]) == ("so far", ["camera", "v2"], False)
+    assert (first["comment"], first["tags"]) == ("so far", ["camera", "v2"])
     second = ann.patch(place, json={"add_tags": ["v3"], "remove_tags": ["v2"]}).json()
     assert (second["comment"], second["tags"]) == ("so far", ["camera", "v3"])
     assert ann.get(place).json()["tags"] == ["camera", "v3"]
@@ -236,21 +236,6 @@ def test_comment_and_tags_are_changed_by_the_owner(store: SqlStore) -> None:
     assert operator.patch(place, json={"comment": ""}).json()["comment"] == ""
     assert ids(items(ann, "/v1/jobs", tag="v3")) == [job]
     assert ids(items(ann, "/v1/jobs", tag="v2")) == []
-
-
-def test_a_pin_needs_read_and_is_the_callers_own(store: SqlStore) -> None:
-    job, other = made(store, "ann"), made(store, "ann")
-    eve, bob = (as_person(store, name, Scope.READ) for name in ("eve", "bob"))
-    for _ in range(2):
-        assert eve.put(f"/v1/jobs/{job}/pin").json()["pinned"] is True
-    assert bob.get(f"/v1/jobs/{job}").json()["pinned"] is False
-    assert ids(items(eve, "/v1/jobs", pinned="true")) == [job]
-    assert ids(items(eve, "/v1/jobs", pinned="false")) == [other]
-    assert ids(items(bob, "/v1/jobs", pinned="true")) == []
-    for _ in range(2):
-        assert eve.delete(f"/v1/jobs/{job}/pin").json()["pinned"] is False
-    assert {one.action for one in newest_entries(store, 9)} == {"job.pin", "job.unpin"}
-    assert eve.put("/v1/jobs/zzzz/pin").status_code == 404
 
 
 def test_jobs_are_filtered_by_the_name_of_an_upload(client: TestClient, store: SqlStore) -> None:

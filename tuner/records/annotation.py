@@ -18,11 +18,10 @@ COMMENT_PATTERN: Final = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
 
 @dataclass(frozen=True)
 class Annotation:
-    """The comment and tags of a job, and whether the user who asks has pinned it."""
+    """The comment and tags of a job."""
 
     comment: str = ""
     tags: tuple[str, ...] = ()
-    pinned: bool = False
 
 
 def checked_tag(given: str) -> str:

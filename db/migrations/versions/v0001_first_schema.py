@@ -123,11 +123,6 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('job_id', 'tag', name=op.f('pk_job_tags'))
     )
     op.create_index(op.f('ix_job_tags_tag'), 'job_tags', ['tag'], unique=False)
-    op.create_table('pins',
-    sa.Column('pinned_by', sa.String(length=100), nullable=False),
-    sa.Column('job_id', sa.String(length=16), nullable=False),
-    sa.PrimaryKeyConstraint('pinned_by', 'job_id', name=op.f('pk_pins'))
-    )
     op.create_table('pipelines',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
     sa.Column('digest', sa.String(length=64), nullable=False),
@@ -146,12 +141,6 @@ def upgrade() -> None:
     op.create_index(op.f('ix_pipelines_kernel'), 'pipelines', ['kernel'], unique=False)
     op.create_index(op.f('ix_pipelines_submitted_by_created_at'), 'pipelines', ['submitted_by', 'created_at'], unique=False)
     op.create_index(op.f('ix_pipelines_tenant_name_created_at'), 'pipelines', ['tenant', 'name', 'created_at'], unique=False)
-    op.create_table('saved_views',
-    sa.Column('saved_by', sa.String(length=100), nullable=False),
-    sa.Column('name', sa.String(length=60), nullable=False),
-    sa.Column('query', sa.Text(), nullable=False),
-    sa.PrimaryKeyConstraint('saved_by', 'name', name=op.f('pk_saved_views'))
-    )
     op.create_table('sessions',
     sa.Column('digest', sa.String(length=64), nullable=False),
     sa.Column('token_id', sa.String(length=16), nullable=False),

@@ -1,4 +1,4 @@
-"""Comments, tags, pins and saved views, on every database."""
+"""Comments and tags, on every database."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from db import open_store
-from db.access.views import MOST_VIEWS, delete_view, save_view, saved_views
-from db.jobs.annotations import annotate, pin, tags_in_use
+from db.jobs.annotations import annotate, tags_in_use
 from db.jobs.batches import listed_page
 from db.jobs.queries import JobFilters, jobs_page
 from db.sql_store import SqlStore
@@ -80,18 +79,6 @@ def test_people_who_tag_at_once_keep_to_the_limit_together(store: SqlStore, job:
     assert len(store.summary(job).annotation.tags) == MOST_TAGS - 3
 
 
-def test_a_pin_is_its_users_own(store: SqlStore, job: str) -> None:
-    ann, bob = (store.seen_by(None, name) for name in ("ann", "bob"))
-    for _ in range(2):
-        pin(ann, job)
-    assert [one.summary(job).annotation.pinned for one in (ann, bob, store)] == [True, False, False]
-    assert found(ann, pinned=True) == found(bob, pinned=False) == [job]
-    assert found(ann, pinned=False) == found(bob, pinned=True) == []
-    pin(bob, job, pinned=False)
-    pin(ann, job, pinned=False)
-    assert found(ann, pinned=True) == []
-
-
 def test_jobs_are_found_by_what_people_wrote(store: SqlStore, job: str) -> None:
     edges = Submission("ann", kernel_label="Edge detector")
     named = store.create_job(spec(), SPACE, TOOLCHAIN, edges).id
@@ -111,32 +98,10 @@ def test_jobs_are_found_by_what_people_wrote(store: SqlStore, job: str) -> None:
 def test_what_is_written_to_a_private_job_is_private(store: SqlStore) -> None:
     private = Submission("ann", owner="vision", private=True)
     job = store.create_job(spec(), SPACE, TOOLCHAIN, private).id
-    vision, bob = store.seen_by("vision", "bob"), store.seen_by("bob", "bob")
+    vision, bob = store.seen_by("vision"), store.seen_by("bob")
     annotate(vision, job, comment="our secret", add_tags=["secret"])
-    pin(vision, job)
     assert tags_in_use(vision) == ["secret"]
     assert tags_in_use(bob) == []
-    for filters in ({"tag": "secret"}, {"text": "secret"}, {"pinned": True}):
+    for filters in ({"tag": "secret"}, {"text": "secret"}):
         assert found(vision, **filters) == [job]
         assert found(bob, **filters) == []
-
-
-def test_views_are_their_users_own(store: SqlStore) -> None:
-    ann, bob = (store.seen_by(None, name) for name in ("ann", "bob"))
-    for query in ("state=done", "state=failed"):
-        save_view(ann, "ends", query)
-    save_view(ann, "all <mine>", "user=ann")
-    assert list(saved_views(ann).items()) == [("all <mine>", "user=ann"), ("ends", "state=failed")]
-    assert saved_views(bob) == {}
-    delete_view(bob, "ends")
-    delete_view(ann, "all <mine>")
-    assert saved_views(ann) == {"ends": "state=failed"}
-    for name in ("", "x" * 61, "a\nb"):
-        with pytest.raises(UserError, match="a view called"):
-            save_view(ann, name, "")
-    for number in range(MOST_VIEWS - 1):
-        save_view(ann, f"view {number}", "")
-    with pytest.raises(UserError, match="50 saved views"):
-        save_view(ann, "one more", "")
-    save_view(ann, "ends", "state=done")
-    assert len(saved_views(ann)) == MOST_VIEWS

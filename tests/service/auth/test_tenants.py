@@ -147,7 +147,7 @@ QUERIES = {
 }
 """Questions without a name in them that ann's things would answer."""
 NO_TEXT = (
-    *("cursor", "param", "state", "pinned", "quarantined", "fidelity", "order", "outcome", "seen"),
+    *("cursor", "param", "state", "quarantined", "fidelity", "order", "outcome", "seen"),
     *("target", "contract", "after", "next"),
 )
 """Fields of queries that take no name."""

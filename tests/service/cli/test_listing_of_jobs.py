@@ -107,23 +107,20 @@ def test_waiting_jobs_and_unfit_conductors_say_why(hvxtune) -> None:
 def test_a_job_is_annotated_and_found_again(hvxtune) -> None:
     with open_store() as store:
         job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission(kernel_label="crisp")).id
-        other = store.create_job(spec(), SPACE, TOOLCHAIN).id
+        store.create_job(spec(), SPACE, TOOLCHAIN)
     assert "tags" not in hvxtune("jobs").out
     told = hvxtune(
-        "job", "annotate", job[:8], "--tag", "v2", "--tag", "camera", "--comment", "a\nb", "--pin"
+        "job", "annotate", job[:8], "--tag", "v2", "--tag", "camera", "--comment", "a\nb"
     )
-    assert told.out.splitlines() == [f"job {job}", "tags: camera v2 (pinned)", "  a", "  b"]
-    assert "tags: camera v2 (pinned)" in hvxtune("show", job).out
-    form = hvxtune("job", "annotate", job, "--untag", "v2", "--unpin", "--json").json
-    assert (form["comment"], form["tags"], form["pinned"]) == ("a\nb", ["camera"], False)
+    assert told.out.splitlines() == [f"job {job}", "tags: camera v2", "  a", "  b"]
+    assert "tags: camera v2" in hvxtune("show", job).out
+    form = hvxtune("job", "annotate", job, "--untag", "v2", "--json").json
+    assert (form["comment"], form["tags"]) == ("a\nb", ["camera"])
     assert hvxtune("show", job, "--json").json["tags"] == ["camera"]
-    hvxtune("job", "annotate", other, "--pin")
     for more in ([], ["--members"]):
         for asked, found in (
             (["--tag", "camera"], [job]),
             (["--kernel", "crisp"], [job]),
-            (["--pinned"], [other]),
-            (["--pinned", "--tag", "camera"], []),
         ):
             rows = hvxtune("jobs", *asked, *more, "--json").json["jobs"]
             assert [row["job"] for row in rows] == found, asked

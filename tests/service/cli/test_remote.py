@@ -358,10 +358,10 @@ def test_a_job_without_a_valid_trial_fails_there_too(hvxtune, there, bench):
 
 def test_a_job_is_annotated_there(hvxtune, there, store):
     job = store.create_job(spec(), SPACE, TOOLCHAIN).id
-    told = hvxtune("job", "annotate", job[:8], "--tag", "v2", "--comment", "for the demo", "--pin")
-    assert told.out.splitlines() == [f"job {job}", "tags: v2 (pinned)", "  for the demo"]
+    told = hvxtune("job", "annotate", job[:8], "--tag", "v2", "--comment", "for the demo")
+    assert told.out.splitlines() == [f"job {job}", "tags: v2", "  for the demo"]
     assert hvxtune("job", "annotate", job).out == told.out
-    (found,) = hvxtune("jobs", "--tag", "v2", "--pinned", "--json").json["jobs"]
+    (found,) = hvxtune("jobs", "--tag", "v2", "--json").json["jobs"]
     assert (found["job"], found["comment"]) == (job, "for the demo")
     assert "for the demo" in hvxtune("show", job).out
 
