@@ -15,11 +15,20 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 	--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command 'make lock' \
 	--group build $(UPGRADE)
 
+TESTS = $(BIN)/pytest -q -p tests.progress -o console_output_style=classic -n logical --maxprocesses 4 --dist worksteal
+# Lint, which takes seconds, then types beside the tests marked $(1), many of which wait for others.
+define checked
+@mkdir -p build
+@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet .
+@$(BIN)/mypy >build/types.txt & types=$$!; trap 'kill $$types 2>/dev/null' EXIT; \
+	$(TESTS) -m '$(1)'; tests=$$?; wait $$types; types=$$?; cat build/types.txt; exit $$((tests | types))
+endef
+
 # An environment whose Python has gone, with the cache or by an upgrade, is made anew.
 $(shell test -x $(BIN)/python || rm -f $(VENV)/.installed $(VENV)/.dev)
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo docs test test-fast test-slow test-bare test-postgresql nightly lint format bench chaos lock screenshots vendor-assets clean
+.PHONY: help setup demo docs test test-all test-postgresql nightly lint format bench chaos lock screenshots vendor-assets clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -34,20 +43,14 @@ demo: setup ## start a service, tune one kernel through it, ask for the best (ab
 docs: setup $(VENV)/.dev ## build the documentation site in build/site; a broken link fails
 	@$(BIN)/mkdocs build --strict --quiet --config-file service/cli/site/mkdocs.yml --site-dir $(CURDIR)/build/site
 
-test: lint test-fast test-slow ## everything CI runs: lint, fast tests, slow tests
+test: setup $(VENV)/.dev ## lint, types, the fast tests and one real path through each room (minutes)
+	$(call checked,(not slow or path) and not nightly)
 
-test-fast: setup $(VENV)/.dev ## the tests that need seconds
-	$(BIN)/pytest -m "not slow and not nightly" -n logical --maxprocesses 4
-
-test-slow: setup $(VENV)/.dev ## the tests that need minutes: compilers, simulator, killed processes
-	$(BIN)/pytest -m "slow and not nightly" -n logical --maxprocesses 2 --dist loadscope --durations 40
-
-test-bare: demo $(VENV)/.dev ## what a machine without compilers, browser and database must do: the demo, set-up, the command line, the tutorial
-	$(BIN)/pytest -m "not slow and not nightly" -n logical --maxprocesses 4 tests/test_setup.py tests/examples tests/tuner/machine tests/service/cli
-	$(BIN)/pytest -m slow tests/examples/test_tutorial.py
+test-all: setup $(VENV)/.dev ## all that CI runs: the same, and the tests that need compilers, simulators, killed processes
+	$(call checked,not nightly)
 
 test-postgresql: setup $(VENV)/.dev ## the fast tests of stores, services and pages over PostgreSQL (needs its server)
-	HVXTUNE_TEST_DATABASE=postgresql $(BIN)/pytest -m "not slow and not nightly and not sqlite" -n logical --maxprocesses 4 tests/db tests/service tests/dashboards
+	HVXTUNE_TEST_DATABASE=postgresql $(TESTS) -m "not slow and not nightly and not sqlite" tests/db tests/service tests/dashboards
 
 nightly: setup $(VENV)/.dev ## the long proofs (hundreds of mutations, killed processes): an hour or more
 	$(BIN)/pytest -m nightly -n logical --maxprocesses 2 --dist loadscope

@@ -83,9 +83,18 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Schemathesis makes its requests when its tests are collected: for ten seconds, which a run
+    without slow tests is spared."""
+    unwanted = "not slow" in config.option.markexpr
+    return True if unwanted and collection_path.name == "test_schemathesis.py" else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the cases that CI leaves out, and leaves out what PostgreSQL makes no other."""
+    """Marks the cases that CI leaves out, leaves out what PostgreSQL makes no other, and puts slow
+    tests first: workers that run out of tests take others' last ones (``--dist worksteal``)."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     _leave_to_nightly(items)
     _leave_out_what_needs_no_server(config, items)
 

@@ -19,6 +19,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.progress import weights
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCKS = {name: (ROOT / ".ci" / "lock" / f"{name}.txt").read_text() for name in ("runtime", "dev")}
@@ -164,3 +166,40 @@ def test_another_python_than_the_pinned_one_is_refused(tmp_path):
     assert got.returncode == 1
     assert "python9_1_amd64.deb came with another SHA-256" in got.stderr.splitlines()[-1]
     assert list((machine.cache / "python").iterdir()) == []
+
+
+def test_make_test_goes_a_path_through_every_room():
+    texts = [file.read_text() for file in (ROOT / "tests").rglob("test_*.py")]
+    marked = {room for text in texts for room in re.findall(r'mark\.path\("([\w ]+)"\)', text)}
+    assert marked == {
+        "a killed job",
+        "a network",
+        "a package",
+        "a page",
+        "an emulated phone",
+        "an upload",
+        "the service",
+    }
+
+
+def test_progress_tells_what_failed_and_how_far_the_run_is(tmp_path):
+    (tmp_path / "test_two.py").write_text("def test_a(): pass\ndef test_b(): assert False\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.progress", "--rootdir", tmp_path]
+    run = subprocess.run(
+        [*command, tmp_path],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert "FAILED test_two.py::test_b (call)\n" in run.stdout
+    assert "\n2 of 2 tests, 1 failed, about 0:00 to go\n" in run.stdout
+
+
+def test_a_new_test_weighs_what_those_of_its_file_took():
+    last = {"a.py::one": 1.0, "a.py::two": 3.0, "b.py::one": 8.0}
+    assert weights(["a.py::two", "a.py::new", "c.py::new"], last) == {
+        "a.py::two": 3.0,
+        "a.py::new": 2.0,
+        "c.py::new": 4.0,
+    }

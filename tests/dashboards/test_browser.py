@@ -159,6 +159,7 @@ def test_a_network_without_a_plan_says_how_to_get_one(visit: Visit, drawn: dict[
     visit.check()
 
 
+@pytest.mark.path("a page")
 def test_a_job_goes_from_the_form_to_its_object(visit: Visit, tmp_path: Path) -> None:
     page = visit.page
     visit.go("/ui/jobs")

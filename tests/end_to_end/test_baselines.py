@@ -53,7 +53,9 @@ def _call(one: Directive) -> str:
     return f"steps.stage({one.func!r}, {one.update}).{one.op}({', '.join(args)})"
 
 
-@pytest.mark.parametrize("name", ["own.o", "own.json", "own.py"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("own.o", marks=pytest.mark.path("an upload")), "own.json", "own.py"]
+)
 def test_an_upload_is_told_against_its_users_schedule(
     kernel: str, name: str, tmp_path: Path
 ) -> None:

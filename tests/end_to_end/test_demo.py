@@ -46,6 +46,7 @@ def left_behind(state: Path) -> list[str]:
     return found
 
 
+@pytest.mark.path("the service")
 @pytest.mark.slow
 def test_it_shows_what_was_found_where_it_is_and_what_comes_next(
     demo: subprocess.Popen[str],

@@ -25,7 +25,6 @@ from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 HVXTUNE = Path(sys.executable).with_name("hvxtune")
-TRIALS = 40
 KILLS = 6
 
 
@@ -62,14 +61,18 @@ def kill_at(
 
 
 @pytest.mark.parametrize(
-    ("workers", "seed"),
+    ("kills", "workers", "seed"),
     [
-        *(pytest.param(workers, workers, marks=pytest.mark.slow) for workers in (1, 2)),
-        *(pytest.param(1 + seed % 2, seed, marks=pytest.mark.nightly) for seed in range(3, 23)),
+        pytest.param(1, 1, 5, marks=[pytest.mark.slow, pytest.mark.path("a killed job")]),
+        *(pytest.param(KILLS, workers, workers, marks=pytest.mark.slow) for workers in (1, 2)),
+        *(
+            pytest.param(KILLS, 1 + seed % 2, seed, marks=pytest.mark.nightly)
+            for seed in range(3, 23)
+        ),
     ],
 )
-def test_kills_lose_and_repeat_nothing(environment, workers, seed):
-    trials_in_all = TRIALS * workers  # more than a fast machine gets done between the kills
+def test_kills_lose_and_repeat_nothing(environment, kills, workers, seed):
+    trials_in_all = 7 * (kills + 1) * workers  # more than a fast machine gets done between them
     with db.open_store() as store:
         job = tuner.submit(
             "scale_u8", store=store, trials=trials_in_all, workers=workers, seed=seed
@@ -77,7 +80,7 @@ def test_kills_lose_and_repeat_nothing(environment, workers, seed):
     resume = [str(HVXTUNE), "job", "resume", job.id, "--json"]
     points = random.Random(seed)
     rows: dict[int, object] = {}
-    for _ in range(KILLS):
+    for _ in range(kills):
         # Some kills hit the start, before any trial; the others come while trials go on.
         wanted = len(rows) + points.choice([0, 1, 3])
 
@@ -104,7 +107,7 @@ def test_kills_lose_and_repeat_nothing(environment, workers, seed):
 @pytest.mark.slow
 def test_resuming_a_job_that_a_live_process_runs_is_refused(environment):
     with db.open_store() as store:
-        job = tuner.submit("scale_u8", store=store, trials=TRIALS, workers=1)
+        job = tuner.submit("scale_u8", store=store, trials=60, workers=1)
         resume = [str(HVXTUNE), "job", "resume", job.id]
         first = subprocess.Popen(resume, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

@@ -116,6 +116,7 @@ def service_down(project: Project) -> Callable[[], None]:
     return lambda: project.environment.update(HVXTUNE_SERVER="http://127.0.0.1:9")
 
 
+@pytest.mark.path("a network")
 def test_it_computes_what_the_references_do_and_builds_from_the_lock(
     project: Project, service_down: Callable[[], None]
 ) -> None:

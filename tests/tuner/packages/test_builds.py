@@ -25,10 +25,13 @@ def checks(folder: Path) -> Iterator[Checked]:
     yield from checked(kernel, find_target("hexagon-v66"))
 
 
+_MARKS = {"generator": NEEDS_CPP, "c": pytest.mark.path("a package")}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(n, marks=[NEEDS_CPP] if n == "generator" else []) for n in skeleton_names()],
+    [pytest.param(n, marks=_MARKS.get(n, ())) for n in skeleton_names()],
 )
 def test_a_skeleton_is_right_as_it_is_and_uses_hvx(kind: str, tmp_path: Path) -> None:
     folder = good_package(tmp_path / "package", kind)

@@ -83,6 +83,7 @@ def test_a_bundle_is_one_call(device: Phone, calls: list[int]) -> None:
     assert calls == [16]
 
 
+@pytest.mark.path("an emulated phone")
 def test_candidates_of_several_problems_travel_together(device: Phone, calls: list[int]) -> None:
     batch = [task(), task(n=512), task("WRONG_BYTE", n=512), task(n=1000), task()]
     results = device.run(Bundle(batch, task(n=300)))
