@@ -229,10 +229,15 @@ class Form:
         value = self.fields.get(name, default)
         return value.strip() if isinstance(value, str) else default
 
+    def has_file(self, name: str) -> bool:
+        """Whether a file was chosen for this field."""
+        value = self.fields.get(name)
+        return isinstance(value, UploadFile) and bool(value.filename)
+
     def file(self, name: str) -> tuple[str, bytes]:
         """The name and content of a file; ``UserError`` without one. Blocks."""
         value = self.fields.get(name)
-        if not isinstance(value, UploadFile) or not value.filename:
+        if not isinstance(value, UploadFile) or value.filename is None or not value.filename:
             raise UserError("no file was chosen", next_step="choose one and send it again")
         return value.filename.replace("\\", "/").rpartition("/")[2][-200:], value.file.read()
 

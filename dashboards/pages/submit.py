@@ -55,6 +55,9 @@ SET = "set:"
 """Before the name of a set of workloads, where a kernel's could be chosen."""
 MOST_UPLOADS = 50
 YES, NO = "yes", "no"
+BASELINE_FILE = "baseline_file"
+BASELINES = ("default", "textbook")
+"""Those that have a name; others come as a file."""
 
 
 def _text_of(option: Option) -> str:
@@ -119,6 +122,17 @@ class Entered:
         if given.get("on"):  # only the farm has tags: choosing one selects the farm
             given["measurer"] = FARM
         return given
+
+    @property
+    def more(self) -> bool:
+        """Whether an option is set that most jobs leave alone."""
+        return any(
+            len(self.ticked(one)) > len(one.default)
+            if one.kind == "names"
+            else self.values.get(one.name, "") != DEFAULTS[one.name]
+            for one in OPTIONS
+            if not one.first
+        )
 
     def params(self) -> dict[str, int]:
         """The kernel's parameters; empty fields mean its defaults."""
@@ -200,11 +214,15 @@ def space(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Re
 @router.post("/submit")
 def send(
     request: Request,
-    form: Annotated[Form, Depends(form_of(Scope.SUBMIT))],
+    form: Annotated[Form, Depends(form_of(Scope.SUBMIT, files=1))],
     store: Annotated[SqlStore, Depends(store_of)],
 ) -> Response:
-    """Submits the job, or shows the form with what is wrong."""
-    entered = _entered(form.fields, store, form.viewer.caller)
+    """Submits the job, or shows the form with what is wrong. A file in place of a baseline is its
+    content: nothing that is sent here is run as Python, and objects are measured where they are."""
+    values = dict(form.fields)
+    if form.has_file(BASELINE_FILE):
+        values["baseline"] = form.file(BASELINE_FILE)[1].decode(errors="replace")
+    entered = _entered(values, store, form.viewer.caller)
     try:
         taken = submit(
             store,
@@ -298,6 +316,7 @@ def _form(
     caller: Caller = request.state.caller
     uploaded = _uploaded(store, entered.chosen, caller.viewer)
     sets = {f"{SET}{name}": f"all layers of {name}" for name in set_names()}
+    wrong = field_of(error, entered) if error else ""
     return render(
         request,
         "submit.html",
@@ -306,12 +325,15 @@ def _form(
         values=entered.values,
         kernels=list(dict.fromkeys([*kernel_names(), *uploaded, *sets, entered.chosen])),
         labels={**uploaded, **sets},
-        groups={group: [one for one in OPTIONS if one.group == group] for group in GROUPS},
+        first=[one for one in OPTIONS if one.first],
+        groups={g: [one for one in OPTIONS if one.group == g and not one.first] for g in GROUPS},
+        more=entered.more or wrong in {one.name for one in OPTIONS if not one.first},
         choices=_choices(),
+        baselines=list(dict.fromkeys(["", *BASELINES, entered.values["baseline"]])),
         ticks=ticks,
         objectives=OBJECTIVES,
         help_of=help_of,
         refused=error,
-        wrong=field_of(error, entered) if error else "",
+        wrong=wrong,
         **_space(entered),
     )

@@ -107,6 +107,7 @@ def pages(own: Stored, shown: dict[str, str]) -> dict[str, str]:
         "schedule": f"/ui/schedules/{best}",
         "code": f"/ui/code?own={best}",
         "code-beside": f"/ui/code?own={best}&other={job.rpartition('/')[2]}-0",
+        "kernel": "/ui/kernels/gemm_u8",
         "compare-none": "/ui/compare",
         "compare-contracts": "/ui/compare?kind=contracts",
         "network": own.planned,

@@ -135,6 +135,7 @@ def places(visit: Visit) -> dict[str, str]:
     own, other = (job.rpartition("/")[2] for job in jobs[:2])
     return {
         "jobs": "/ui/jobs",
+        "kernels": "/ui/kernels",
         "submit": "/ui/submit?kernel=gemm_u8",
         "job": jobs[0],
         "trial": str(best),

@@ -53,6 +53,7 @@ def submit(visit: Visit, trials: int, seed: int) -> str:
     page = visit.page
     visit.go("/ui/submit?kernel=scale_u8")
     page.get_by_label("Trials").fill(str(trials))
+    page.get_by_text("More", exact=True).click()
     page.get_by_label("Seed").fill(str(seed))
     page.get_by_role("button", name="Submit").click()
     page.wait_for_url(re.compile(r"/ui/jobs/\w+$"))
@@ -275,6 +276,7 @@ def everything(
     visit.page.close()
     shown = {
         "jobs": "/ui/jobs",
+        "kernels": "/ui/kernels",
         "submit": "/ui/submit?kernel=scale_u8",
         "job": job,
         "trial": best,
@@ -384,6 +386,8 @@ def test_the_keyboard_alone_leads_from_log_in_to_a_comparison(
     walk_to(page, page.get_by_label("Trials"))
     keys.press("Control+a")
     keys.type("4")
+    walk_to(page, page.locator("summary").filter(has_text="More"))
+    keys.press("Enter")
     walk_to(page, page.get_by_label("Sampler"))
     keys.press("ArrowDown")
     walk_to(page, page.get_by_role("button", name="Submit"))

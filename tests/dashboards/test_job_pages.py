@@ -20,6 +20,7 @@ from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.stored import store_doubted
+from tuner.codegen import starts_of
 from tuner.conformance.records import (
     SPACE,
     TOOLCHAIN,
@@ -32,6 +33,10 @@ from tuner.conformance.records import (
 )
 from tuner.conformance.stores import new_job
 from tuner.jobs.choices import choices_of
+from tuner.kernels import find_kernel
+from tuner.problem.contract import Contract
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.problem.target import find_target
 from tuner.records.batch import BatchPlan
 from tuner.records.outcome import Outcome
 from tuner.records.request import JobOptions, options_of
@@ -335,8 +340,20 @@ def test_a_submitted_job_is_that_of_the_form(
     sent = {"kernel": "gemm_u8", "param_m": "64", "contract": "stride", "cache": "cold"}
     limits = {"trials": "7", "seconds": "2.5", "patience": "", "seed": "3", "priority": "5"}
     browser = logged_in(Scope.READ, Scope.SUBMIT)
-    answer = browser.form("/ui/submit", "/ui/submit", **sent, **limits, workers="2")
+    gemm = find_kernel("gemm_u8")
+    of = gemm.problem({"m": 64}, Contract.STRIDE, find_target(DEFAULT_TARGET))
+    own = starts_of(None, gemm, of)["textbook"].json
+    answer = browser.form(
+        *("/ui/submit", "/ui/submit", {"baseline_file": ("own.json", own.encode())}),
+        **{**sent, **limits, "workers": "2"},
+    )
     job = store.jobs()[0]
+    assert job.spec.baseline == own
+    again = html.unescape(re.search(r'href="(/ui/submit\?[^"]*)"', answer.text).group(1))
+    form = browser.get(again).text
+    assert f'<option value="{html.escape(own)}" selected>'.replace("&quot;", "&#34;") in form
+    assert re.search(r"<details open>\s*<summary>More", form), "something in it is set"
+    assert re.search(r"<details>\s*<summary>More", browser.get("/ui/submit").text)
     assert answer.url.path == f"/ui/jobs/{job.id}"
     assert job.spec.problem.workload.params["m"] == 64
     assert (job.spec.problem.contract, job.spec.cache) == ("stride", "cold")
