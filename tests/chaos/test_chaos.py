@@ -12,10 +12,17 @@ import pytest
 from tests.chaos.__main__ import run_alone
 from tests.chaos.lab import missing
 
-pytestmark = pytest.mark.slow
+EVERY_KIND = 44
+"""A seed with every kind of fault, and at least one at each role; both conductors are killed."""
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(EVERY_KIND, marks=pytest.mark.slow),
+        *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2, 3)),
+    ],
+)
 def test_every_job_ends_and_nothing_is_lost_doubled_or_stale(seed: int) -> None:
     reason = missing()
     if reason:

@@ -44,13 +44,6 @@ class TestDask(ExecutorConformance):
         monkeypatch.setenv(EXECUTOR_VARIABLE, two_workers.executor)
 
 
-def run(
-    cluster: Started, monkeypatch: pytest.MonkeyPatch, trials: int, **options: object
-) -> object:
-    monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
-    return tuner.tune("add_u8", SMALL, contract="static", trials=trials, **options)
-
-
 @pytest.mark.slow
 def test_a_job_has_the_same_cycles_as_here(
     two_workers: Started, monkeypatch: pytest.MonkeyPatch
@@ -71,17 +64,8 @@ def test_measure_and_compare_on_workers_say_what_they_say_here(two_workers: Star
     """Where the cycles go, too; a machine without a simulator will do."""
 
     def measured(*more: str, qemu: str = "") -> dict[str, Any]:
-        asked = [
-            "kernel",
-            "measure",
-            "add_u8",
-            "-p",
-            "width=256",
-            "-p",
-            "height=8",
-            "--contract",
-            "static",
-        ]
+        kernel = ["kernel", "measure", "add_u8", "-p", "width=256", "-p", "height=8"]
+        asked = [*kernel, "--contract", "static"]
         done = subprocess.run(
             [*COMMAND, *asked, "--config", "textbook", "--against", "default", "--json", *more],
             env={**os.environ, "PYTHONPATH": str(ROOT), **({"HVXTUNE_QEMU": qemu} if qemu else {})},
@@ -103,51 +87,36 @@ def test_measure_and_compare_on_workers_say_what_they_say_here(two_workers: Star
 
 
 @pytest.mark.slow
-def test_a_lost_worker_loses_no_trial_and_another_joins_in_the_middle(
+def test_workers_are_lost_join_and_leave_while_a_job_loses_no_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with started_cluster(tmp_path, "first", "second") as cluster:
+    with started_cluster(tmp_path, "lost", "leaves") as cluster:
         monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
         store = MemoryStore()
         job = tuner.submit(
             "add_u8", SMALL, store=store, contract="static", trials=16, workers=4, sampler="random"
         )
-        seen: list[int] = []
+        leaving = cluster.processes["leaves"]
+        told: list[int] = []
 
         def look(progress: tuner.Progress) -> None:
-            seen.append(progress.finished)
-            if progress.finished >= 3 and "first" in cluster.processes:
-                cluster.kill("first")
-                cluster.add("third")
+            if progress.finished >= 3 and "lost" in cluster.processes:
+                cluster.kill("lost")
+                cluster.add("joins")
+            elif progress.finished >= 6 and not told:
+                cluster.until_there("joins")
+                leaving.send_signal(signal.SIGTERM)
+                told.append(progress.finished)
 
         done = tuner.run(job.id, store, on_progress=look)
-        cluster.until_there("third")
-    assert "first" not in cluster.processes
+        assert leaving.wait(PATIENCE_S) == 0
+    assert "lost" not in cluster.processes
     assert done.job.state is JobState.DONE
     trials = store.trials(job.id)
     assert [trial.number for trial in trials] == list(range(16))
     assert len({trial.config for trial in trials}) == 16
     assert not [trial for trial in trials if trial.outcome.value == "device_error"]
     assert store.pending(job.id) == []
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_told_to_leave_finishes_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with started_cluster(tmp_path, "first", "second") as cluster:
-        monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
-        leaving = cluster.processes["first"]
-        told: list[int] = []
-
-        def look(progress: tuner.Progress) -> None:
-            if progress.finished >= 2 and not told:  # two may end at once
-                told.append(progress.finished)
-                leaving.send_signal(signal.SIGTERM)
-
-        done = tuner.tune("add_u8", SMALL, contract="static", trials=10, on_progress=look)
-        assert leaving.wait(PATIENCE_S) == 0
-    assert done.job.state is JobState.DONE
 
 
 def test_a_leaving_worker_finishes_first_and_waits_no_longer_than_it_may(
