@@ -6,8 +6,8 @@
         best = service.best("gemm_u8", {"m": 256, "n": 256, "k": 256}, contract="static")
         object_bytes = service.file(best, "object")
 
-:class:`AsyncClient` is the same for asyncio. Requests and the reading of answers are written
-once, in ``operations``, as generators that know no sockets; the two clients run them. Errors are
+Requests and the reading of answers are written once, in ``operations``, as generators that know no
+sockets: the client over HTTP and the service in this process both run them. Errors are
 those of :mod:`tuner.errors`, found here or by the service.
 """
 
@@ -25,10 +25,9 @@ from service.client.answers import (
 from service.client.persistence import Event
 
 if TYPE_CHECKING:
-    from service.client.clients import AsyncClient, Client
+    from service.client.clients import Client
 
 __all__ = [
-    "AsyncClient",
     "Best",
     "Client",
     "EnqueuedError",
@@ -40,9 +39,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The clients over HTTP when they are asked for: one in this process does without httpx."""
-    if name not in ("AsyncClient", "Client"):
+    """The client over HTTP when it is asked for: one in this process does without httpx."""
+    if name != "Client":
         raise AttributeError(name)
-    from service.client import clients
+    from service.client.clients import Client
 
-    return getattr(clients, name)
+    return Client

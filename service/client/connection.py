@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, cast
@@ -102,21 +102,7 @@ class SyncUpload(httpx.SyncByteStream):
                 yield part
 
 
-class AsyncUpload(httpx.AsyncByteStream):
-    """The same for asyncio; a chunk of a local file is not worth a thread."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with opened(self._file) as read:
-            while part := read(CHUNK_BYTES):
-                yield part
-
-
-def arguments(
-    request: Request, upload: httpx.SyncByteStream | httpx.AsyncByteStream | None = None
-) -> dict[str, Any]:
+def arguments(request: Request, upload: httpx.SyncByteStream | None = None) -> dict[str, Any]:
     """``request`` as arguments of httpx."""
     given: dict[str, Any] = {
         "method": request.method,

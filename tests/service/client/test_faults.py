@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
-import threading
 
 import pytest
 
 from service.auth.local_token import keep_local_token
 from service.client import (
-    AsyncClient,
     Client,
     EnqueuedError,
     RefusedError,
@@ -20,7 +17,7 @@ from service.client import (
 )
 from service.client.connection import find_server, find_token
 from tests.rig.scripted_server import JSON, Answer, problem
-from tests.service.client.replies import BUSY, JOBS, OBJECT, SCHEDULE, event, good, stream
+from tests.service.client.replies import BUSY, JOBS, good
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import StoreError, ToolchainError, UserError
 from tuner.problem.default_target import TARGET_VARIABLE
@@ -175,37 +172,6 @@ def test_pages_follow_each_other(server, client):
     assert [job["job"] for job in client.jobs(state="done")] == ["c", "b", "a"]
     assert "state=done" in server.asked[1].path
     assert "cursor=x+y" in server.asked[1].path
-
-
-def test_asyncio_gets_the_same(server, cache):
-    done = event(1, "state", state="done", paused=False, note="")
-    answers = {
-        "/v1/kernels": good({"items": [{"name": "add_u8"}]}),
-        "/v1/schedules/best?kernel=add_u8": good(SCHEDULE),
-        "/v1/schedules/job1-7/object": Answer(200, OBJECT),
-        "/v1/jobs/job1/events": stream(done),
-        "/v1/jobs/job1": good({"job": "job1"}),
-        "/v1/jobs?limit=200": good({"items": [{"job": "job1"}], "next_cursor": None}),
-    }
-    first = threading.Event()
-
-    def answer(asked):
-        if not first.is_set():
-            first.set()
-            return BUSY
-        return answers[asked.path]
-
-    server.script = answer
-
-    async def everything():
-        async with AsyncClient(server.url, cache=cache, patience_s=PATIENCE_S) as client:
-            assert await client.kernels() == [{"name": "add_u8"}]
-            best = await client.best("add_u8")
-            assert await client.file(best, "object") == OBJECT
-            assert [job["job"] async for job in client.jobs()] == ["job1"]
-            return await client.wait("job1")
-
-    assert asyncio.run(everything()) == {"job": "job1"}
 
 
 def test_a_file_is_sent_whole_each_time(server, client, tmp_path):
