@@ -1,4 +1,4 @@
-"""The dependencies of routes: the store, the settings and the lookups of the application."""
+"""The dependencies of routes: who asks, and the store, settings and lookups of the application."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from fastapi import Depends, Request
 
 from db.sql_store import SqlStore
 from service.admission.lookups import Lookups
-from service.auth.caller import caller_of
+from service.auth.caller import Caller, Scope, caller_of
+from service.auth.guard import require
 from service.settings import Settings
 
 
@@ -24,6 +25,15 @@ def store_of(request: Request) -> SqlStore:
 
 Store = Annotated[SqlStore, Depends(store_of)]
 
+Reader = Annotated[Caller, Depends(require(Scope.READ))]
+Submitter = Annotated[Caller, Depends(require(Scope.SUBMIT))]
+Steerer = Annotated[Caller, Depends(require(Scope.SUBMIT, Scope.OPERATE))]
+"""May steer their own jobs, or everybody's."""
+Operator = Annotated[Caller, Depends(require(Scope.OPERATE))]
+Admin = Annotated[Caller, Depends(require(Scope.ADMIN))]
+READS = [Depends(require(Scope.READ))]
+"""``dependencies`` of routes that may be read by all who may read, and do not ask who it is."""
+
 
 def settings_of(request: Request) -> Settings:
     """A dependency: what the service was started with."""
@@ -35,3 +45,6 @@ def lookups_of(request: Request) -> Lookups:
     """A dependency: best-queries that are not at hand."""
     lookups: Lookups = request.app.state.lookups
     return lookups
+
+
+ServiceSettings = Annotated[Settings, Depends(settings_of)]

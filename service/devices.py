@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from db.devices.roster import SqlRoster
 from service.auth.audit import record
-from service.problem_details import HttpError, not_found
+from service.problem_details import HttpError, conflicts, not_found
 from tuner.errors import UserError
 from tuner.measure.farm.roster import LEGAL, DeviceRecord, DeviceState
 
@@ -57,14 +57,9 @@ def steer(
         roster.device(name)
     except UserError as error:
         raise unknown_device(error) from None
-    try:
-        with store.transaction():
-            changed = _ACTS[verb](roster, name, why)
-            record(store, caller, f"device.{verb}", name, {"reason": why}, request)
-    except UserError as error:
-        raise HttpError(
-            409, error.message, accepted=error.accepted, next_step=error.next_step
-        ) from None
+    with conflicts(), store.transaction():
+        changed = _ACTS[verb](roster, name, why)
+        record(store, caller, f"device.{verb}", name, {"reason": why}, request)
     return changed
 
 

@@ -22,7 +22,7 @@ from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.auth.quotas import check_submit
 from service.json_forms import job_json
-from service.problem_details import HttpError
+from service.problem_details import HttpError, conflicts
 from service.request_ids import current_request_id
 from service.schemas.jobs import OptionsBody, SubmitBody, WorkloadBody
 from service.schemas.new_network import NewNetworkBody
@@ -257,11 +257,6 @@ def request_of_all(
             next_step="stop that command with Ctrl-C, or continue with "
             f"`hvxtune job resume {batch.id}` on its machine",
         )
-    try:
-        with store.transaction():
-            store.request_of_all(batch.id, request)
-            record(store, caller, f"network.{request}", batch.id, None, http_request)
-    except UserError as error:
-        raise HttpError(
-            409, error.message, accepted=error.accepted, next_step=error.next_step
-        ) from None
+    with conflicts(), store.transaction():
+        store.request_of_all(batch.id, request)
+        record(store, caller, f"network.{request}", batch.id, None, http_request)

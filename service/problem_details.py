@@ -11,6 +11,7 @@ import json
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -80,6 +81,17 @@ class UnreadBodyError(HTTPException):
 def not_found(message: str, *, accepted: str = "", next_step: str = "", **extra: Any) -> HttpError:
     """404; ``extra`` fields are added to the common ones."""
     return HttpError(404, message, accepted=accepted, next_step=next_step, **extra)
+
+
+@contextmanager
+def conflicts() -> Iterator[None]:
+    """409 for a ``UserError`` within: what is asked does not fit what is stored."""
+    try:
+        yield
+    except UserError as error:
+        raise HttpError(
+            409, error.message, accepted=error.accepted, next_step=error.next_step
+        ) from None
 
 
 def status_of(error: HvxtuneError) -> int:

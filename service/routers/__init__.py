@@ -6,7 +6,7 @@ from importlib import import_module
 
 from fastapi import APIRouter, FastAPI
 
-from service.named_once import NAMED_ONCE
+from service.named_once import KNOWN_AND_NAMED_ONCE
 
 ROUTERS: tuple[str, ...] = (
     "service.routers.best",  # first: routes are tried in turn, and this one is used most
@@ -30,4 +30,4 @@ def include_all(app: FastAPI) -> None:
     """Adds the routes of every module to ``app``. None guesses which of two values was meant."""
     for name in ROUTERS:
         router: APIRouter = import_module(name).router
-        app.include_router(router, dependencies=[NAMED_ONCE])
+        app.include_router(router, dependencies=[KNOWN_AND_NAMED_ONCE])

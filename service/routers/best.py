@@ -15,14 +15,13 @@ from db.pipelines import KernelName, named
 from db.sql_store import SqlStore
 from service.admission.looker import Answered, Question
 from service.admission.lookups import NEAREST_COSTS, Lookups
-from service.app_state import lookups_of, settings_of, store_of
-from service.auth import Caller, Scope, require
+from service.app_state import Reader, ServiceSettings, Store, lookups_of
+from service.auth import Caller, Scope
 from service.auth.gate import Gate
 from service.openapi import problems
 from service.problem_details import HttpError, body_of
 from service.schedules import on_miss
 from service.schedules.answers import answer_of, is_known
-from service.schemas.common import NO_QUERY
 from service.schemas.params import read_params
 from service.schemas.schedules import (
     BatchBody,
@@ -91,10 +90,10 @@ async def _at_once(resolve: Callable[[set[str]], T], names: set[str]) -> T:
 
 def desk(
     request: Request,
-    caller: Annotated[Caller, Depends(require(Scope.READ))],
-    store: Annotated[SqlStore, Depends(store_of)],
+    caller: Reader,
+    store: Store,
     lookups: Annotated[Lookups, Depends(lookups_of)],
-    settings: Annotated[Settings, Depends(settings_of)],
+    settings: ServiceSettings,
 ) -> Desk:
     """A dependency: it lets only those pass who may read."""
     return Desk(request, caller, store, lookups, settings)
@@ -163,7 +162,6 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
     "/schedules/best:batch",
     summary="The best schedules for a whole model",
     response_model=BatchForm,
-    dependencies=[NO_QUERY],
 )
 async def best_schedules(body: BatchBody, desk: AtDesk) -> Response:
     """One item for each workload, in order: what the single query would answer, with its

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from db.pipelines import kernel_for
 from db.sql_store import SqlStore
-from service.app_state import store_of
-from service.auth import Caller, Scope, require
+from service.app_state import READS, Reader, Store
+from service.auth import Caller
 from service.json_forms import kernel_json, space_json
 from service.openapi import problems
 from service.problem_details import not_found
 from service.schemas.catalogue import KernelForm, KernelList, SpaceForm, SpaceQuery, TargetList
-from service.schemas.common import NO_QUERY
 from service.schemas.params import read_params
 from tuner.errors import UserError
 from tuner.jobs.tuning import find_problem
 from tuner.kernels import Kernel, find_kernel, kernel_names
 from tuner.problem.target import TARGETS
 
-router = APIRouter(prefix="/v1", tags=["catalogue"], dependencies=[Depends(require(Scope.READ))])
-
-Reader = Annotated[Caller, Depends(require(Scope.READ))]
-Store = Annotated[SqlStore, Depends(store_of)]
+router = APIRouter(prefix="/v1", tags=["catalogue"], dependencies=READS)
 
 
-@router.get(
-    "/kernels",
-    summary="The kernels that can be tuned",
-    response_model=KernelList,
-    dependencies=[NO_QUERY],
-)
+@router.get("/kernels", summary="The kernels that can be tuned", response_model=KernelList)
 def list_kernels() -> dict[str, Any]:
     """Every kernel with its parameters, their defaults and ranges; packages come last."""
     from tuner.packages.files import kept
@@ -42,11 +33,7 @@ def list_kernels() -> dict[str, Any]:
 
 
 @router.get(
-    "/kernels/{name}",
-    summary="One kernel",
-    response_model=KernelForm,
-    responses=problems(404),
-    dependencies=[NO_QUERY],
+    "/kernels/{name}", summary="One kernel", response_model=KernelForm, responses=problems(404)
 )
 def get_kernel(name: str, caller: Reader, store: Store) -> dict[str, Any]:
     """The kernel with its parameters."""
@@ -68,12 +55,7 @@ def kernel_space(
     return space_json(find_problem(kernel, read_params(query.param), query.target, query.contract))
 
 
-@router.get(
-    "/targets",
-    summary="The targets that code can be made for",
-    response_model=TargetList,
-    dependencies=[NO_QUERY],
-)
+@router.get("/targets", summary="The targets that code can be made for", response_model=TargetList)
 def list_targets() -> dict[str, Any]:
     """Every target with the figures that schedules depend on."""
     return {"items": [target.as_dict() for target in TARGETS.values()]}

@@ -6,16 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 
 from db.devices.roster import SqlRoster, farm_queue
-from db.sql_store import SqlStore
-from service.app_state import store_of
-from service.auth import Caller, Scope, require
+from service.app_state import READS, Operator, Store
 from service.devices import steer, unknown_device
 from service.openapi import problems
 from service.schemas import paging
-from service.schemas.common import NO_QUERY
 from service.schemas.devices import (
     DeviceEventPage,
     DeviceEventsQuery,
@@ -28,13 +25,8 @@ from tuner.errors import UserError
 router = APIRouter(prefix="/v1", tags=["devices"])
 
 
-@router.get(
-    "/devices",
-    summary="All devices",
-    response_model=DeviceList,
-    dependencies=[Depends(require(Scope.READ)), NO_QUERY],
-)
-def list_devices(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+@router.get("/devices", summary="All devices", response_model=DeviceList, dependencies=READS)
+def list_devices(store: Store) -> dict[str, Any]:
     """Every device that a farm file on any machine of the service names, and what waits for
     them."""
     now = time.time()
@@ -50,12 +42,10 @@ def list_devices(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any
     summary="The history of a device",
     response_model=DeviceEventPage,
     responses=problems(404),
-    dependencies=[Depends(require(Scope.READ))],
+    dependencies=READS,
 )
 def list_device_events(
-    name: str,
-    query: Annotated[DeviceEventsQuery, Query()],
-    store: Annotated[SqlStore, Depends(store_of)],
+    name: str, query: Annotated[DeviceEventsQuery, Query()], store: Store
 ) -> dict[str, Any]:
     """Its changes of state with their reasons, newest first. Leases of a healthy device are
     counted in `trials` and not told."""
@@ -73,8 +63,8 @@ def _steer(verb: str) -> Callable[..., dict[str, Any]]:
     def route(
         name: str,
         request: Request,
-        caller: Annotated[Caller, Depends(require(Scope.OPERATE))],
-        store: Annotated[SqlStore, Depends(store_of)],
+        caller: Operator,
+        store: Store,
         body: ReasonBody | None = None,
     ) -> dict[str, Any]:
         reason = "" if body is None else body.reason
@@ -107,5 +97,4 @@ for _verb, _summary, _text in (
         description=f"{_text} 409 if its state does not allow it.",
         response_model=DeviceForm,
         responses=problems(404, 409),
-        dependencies=[NO_QUERY],
     )(_steer(_verb))

@@ -7,13 +7,12 @@ from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
 from db import exchange
-from service.app_state import Store
-from service.auth import Caller, Scope, require
+from service.app_state import Admin, Reader, Store
 from service.exporting import DESCRIBED, exported
 from service.importing import take_over
 from service.openapi import problems
@@ -36,9 +35,7 @@ _BODY = {
     responses=DESCRIBED,
 )
 def export_schedules(
-    query: Annotated[ExportQuery, Query()],
-    caller: Annotated[Caller, Depends(require(Scope.READ))],
-    store: Store,
+    query: Annotated[ExportQuery, Query()], caller: Reader, store: Store
 ) -> FileResponse:
     """All that are not quarantined, or those of a kernel or target, with provenance and objects:
     the shared ones and the caller's own."""
@@ -60,10 +57,7 @@ def export_schedules(
     openapi_extra={"requestBody": _BODY},
 )
 async def import_schedules(
-    request: Request,
-    query: Annotated[ImportQuery, Query()],
-    caller: Annotated[Caller, Depends(require(Scope.ADMIN))],
-    store: Store,
+    request: Request, query: Annotated[ImportQuery, Query()], caller: Admin, store: Store
 ) -> dict[str, Any]:
     """Checks the whole file, then stores each schedule that is faster than the stored one.
     Importing the same file again changes nothing."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from db.jobs.conductors import conductors
-from service.app_state import Store
-from service.auth import Scope, require
+from service.app_state import READS, Store
+from service.auth import Scope
 from service.auth.gate import Gate
 from service.health import CONTENT_TYPE, Metrics
 from service.problem_details import for_strangers
-from service.schemas.common import NO_QUERY
 from tuner.errors import HvxtuneError, StoreError
 
 
@@ -45,7 +44,7 @@ class Ready(BaseModel):
     )
 
 
-router = APIRouter(tags=["health"], dependencies=[NO_QUERY])
+router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz", summary="Does the process answer?")
@@ -88,7 +87,7 @@ def _may_know(request: Request) -> bool:
 @router.get(
     "/metrics",
     summary="Figures for Prometheus",
-    dependencies=[Depends(require(Scope.READ))],
+    dependencies=READS,
     response_class=PlainTextResponse,
     responses={
         200: {

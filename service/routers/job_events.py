@@ -16,15 +16,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from db.jobs.events import Told, event_counts, told_after
 from db.sql_store import SqlStore
-from service.app_state import store_of
-from service.auth import Scope, require
+from service.app_state import READS, Store
 from service.json_forms import peak_of, told_json
 from service.openapi import problems
 from service.routers.jobs import find_job
@@ -177,13 +176,13 @@ id: 105
         204: {"description": "The job has ended, and the event that ended it was seen."},
         **problems(404),
     },
-    dependencies=[Depends(require(Scope.READ))],
+    dependencies=READS,
 )
 async def job_events(
     job: str,
     request: Request,
     query: Annotated[EventsQuery, Query()],
-    store: Annotated[SqlStore, Depends(store_of)],
+    store: Store,
     last_event_id: Annotated[
         str | None, Header(max_length=20, description="The `id` of the last event seen.")
     ] = None,

@@ -7,13 +7,12 @@ import io
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse, StreamingResponse
 
 from db.jobs import trials as trial_queries
 from db.sql_store import SqlStore
-from service.app_state import store_of
-from service.auth import Scope, require
+from service.app_state import READS, Store
 from service.json_forms import full_trial_json, peak_of
 from service.openapi import problems
 from service.routers.jobs import find_job
@@ -63,13 +62,10 @@ _TIMINGS = ("compile_s", "link_s", "run_s", "overhead_s")
         },
         **problems(404),
     },
-    dependencies=[Depends(require(Scope.READ))],
+    dependencies=READS,
 )
 def list_trials(
-    job: str,
-    request: Request,
-    query: Annotated[TrialsQuery, Query()],
-    store: Annotated[SqlStore, Depends(store_of)],
+    job: str, request: Request, query: Annotated[TrialsQuery, Query()], store: Store
 ) -> Response:
     """A page of them, by number. With `format=csv`, or by `Accept`, all at once: a line each,
     streamed, so that a job of any length can be fetched."""

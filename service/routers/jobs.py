@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from db.jobs import queries as job_queries
@@ -14,17 +14,16 @@ from db.jobs.queries import JobFilters
 from db.jobs.trials import front_trials, promoted_trials
 from db.sql_store import SqlStore
 from service.annotating import annotate
-from service.app_state import settings_of, store_of
-from service.auth import Caller, Scope, require
+from service.app_state import READS, ServiceSettings, Steerer, Store, Submitter
 from service.auth.audit import record
 from service.doubts import as_chosen, doubt_of_ended, key_trials_of
 from service.job_requests import Taken, require_may_steer
 from service.job_requests import submit as take
 from service.json_forms import conductors_json, detail_json, listed_json, overview_json
 from service.openapi import problems
-from service.problem_details import HttpError, not_found
+from service.problem_details import conflicts, not_found
 from service.schemas import paging
-from service.schemas.common import NO_QUERY, PageQuery
+from service.schemas.common import PageQuery
 from service.schemas.jobs import (
     AnnotationBody,
     ConductorList,
@@ -35,7 +34,6 @@ from service.schemas.jobs import (
     SubmitBody,
     Submitted,
 )
-from service.settings import Settings
 from service.sub_path import published
 from tuner.errors import UserError
 from tuner.records.trial import Job, JobRequest
@@ -60,14 +58,13 @@ IdempotencyKey = Annotated[
     status_code=201,
     response_model=Submitted,
     responses=problems(409),
-    dependencies=[NO_QUERY],
 )
 def submit_job(
     body: SubmitBody,
     request: Request,
-    caller: Annotated[Caller, Depends(require(Scope.SUBMIT))],
-    store: Annotated[SqlStore, Depends(store_of)],
-    settings: Annotated[Settings, Depends(settings_of)],
+    caller: Submitter,
+    store: Store,
+    settings: ServiceSettings,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Queues a job for `kernel`, or one for each of `workloads`: all of them or, if one cannot
@@ -91,15 +88,8 @@ def submitted(taken: Taken, request: Request) -> Response:
     return JSONResponse(dict(taken.answer), 201, headers)
 
 
-@router.get(
-    "/jobs",
-    summary="Jobs, newest first",
-    response_model=JobPage,
-    dependencies=[Depends(require(Scope.READ))],
-)
-def list_jobs(
-    query: Annotated[JobsQuery, Query()], store: Annotated[SqlStore, Depends(store_of)]
-) -> dict[str, Any]:
+@router.get("/jobs", summary="Jobs, newest first", response_model=JobPage, dependencies=READS)
+def list_jobs(query: Annotated[JobsQuery, Query()], store: Store) -> dict[str, Any]:
     """A page of them, with their trials counted. Pages stay whole while jobs are submitted."""
     before = None
     if query.cursor is not None:
@@ -127,9 +117,9 @@ def list_jobs(
     summary="One job",
     response_model=JobDetail,
     responses=problems(404),
-    dependencies=[Depends(require(Scope.READ)), NO_QUERY],
+    dependencies=READS,
 )
-def get_job(job: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+def get_job(job: str, store: Store) -> dict[str, Any]:
     """The job as lists show it, its default, textbook, baseline and best trial, and what it was
     made with."""
     found = find_job(store, job)
@@ -158,22 +148,12 @@ def find_job(store: SqlStore, given: str) -> Job:
 
 
 def _steer(request: JobRequest) -> Callable[..., dict[str, Any]]:
-    def route(
-        job: str,
-        http_request: Request,
-        caller: Annotated[Caller, Depends(require(Scope.SUBMIT, Scope.OPERATE))],
-        store: Annotated[SqlStore, Depends(store_of)],
-    ) -> dict[str, Any]:
+    def route(job: str, http_request: Request, caller: Steerer, store: Store) -> dict[str, Any]:
         found = find_job(store, job)
         require_may_steer(caller, found, request)
-        try:
-            with store.transaction():
-                store.request(found.id, request)
-                record(store, caller, f"job.{request}", found.id, None, http_request)
-        except UserError as error:
-            raise HttpError(
-                409, error.message, accepted=error.accepted, next_step=error.next_step
-            ) from None
+        with conflicts(), store.transaction():
+            store.request(found.id, request)
+            record(store, caller, f"job.{request}", found.id, None, http_request)
         return overview_json(job_queries.job_overview(store, found.id))
 
     return route
@@ -200,7 +180,6 @@ for _request, _summary, _text in (
         "twice changes nothing; 409 if the job has ended.",
         response_model=JobStandingForm,
         responses=problems(404, 409),
-        dependencies=[NO_QUERY],
     )(_steer(_request))
 
 
@@ -209,24 +188,13 @@ for _request, _summary, _text in (
     summary="Change the comment and tags of a job",
     response_model=JobStandingForm,
     responses=problems(404),
-    dependencies=[NO_QUERY],
 )
 def annotate_job(
-    job: str,
-    body: AnnotationBody,
-    request: Request,
-    caller: Annotated[Caller, Depends(require(Scope.SUBMIT, Scope.OPERATE))],
-    store: Annotated[SqlStore, Depends(store_of)],
+    job: str, body: AnnotationBody, request: Request, caller: Steerer, store: Store
 ) -> dict[str, Any]:
     """At any time, also after the job has ended. Others' jobs need the scope `operate`."""
     found = find_job(store, job)
-    annotate(
-        store,
-        caller,
-        found,
-        request,
-        **body.model_dump(),
-    )
+    annotate(store, caller, found, request, **body.model_dump())
     return overview_json(job_queries.job_overview(store, found.id))
 
 
@@ -234,9 +202,9 @@ def annotate_job(
     "/conductors",
     summary="The conductors, and whether they are fit",
     response_model=ConductorList,
-    dependencies=[Depends(require(Scope.READ)), NO_QUERY],
+    dependencies=READS,
 )
-def list_conductors(store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+def list_conductors(store: Store) -> dict[str, Any]:
     """Processes that run jobs, on whatever machine. An unfit one says what it does not reach, and
     takes up no job until it does."""
     return {"items": conductors_json(store)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.responses import FileResponse
 
 from db.exchange import write_schedules
@@ -19,8 +19,7 @@ from db.jobs.batches import (
     plan_of,
 )
 from db.sql_store import SqlStore
-from service.app_state import settings_of, store_of
-from service.auth import Caller, Scope, require
+from service.app_state import READS, Reader, ServiceSettings, Steerer, Store, Submitter
 from service.auth.audit import record
 from service.auth.gate import Gate
 from service.exporting import DESCRIBED, exported
@@ -29,11 +28,9 @@ from service.json_forms import batch_json, batch_table_json
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
 from service.routers.jobs import IdempotencyKey, submitted
-from service.schemas.common import NO_QUERY
 from service.schemas.jobs import Submitted
 from service.schemas.networks import NetworkDetail, NetworkForm
 from service.schemas.new_network import NewNetworkBody, PlanForm
-from service.settings import Settings
 from tuner.errors import UserError
 from tuner.keeping.best import lookup_of
 from tuner.problem.contract import Contract
@@ -49,19 +46,14 @@ _NAMED = 3
 
 
 @router.post(
-    "",
-    summary="Tune a network",
-    status_code=201,
-    response_model=Submitted,
-    responses=problems(409),
-    dependencies=[NO_QUERY],
+    "", summary="Tune a network", status_code=201, response_model=Submitted, responses=problems(409)
 )
 def submit_network(
     body: NewNetworkBody,
     request: Request,
-    caller: Annotated[Caller, Depends(require(Scope.SUBMIT))],
-    store: Annotated[SqlStore, Depends(store_of)],
-    settings: Annotated[Settings, Depends(settings_of)],
+    caller: Submitter,
+    store: Store,
+    settings: ServiceSettings,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Queues a job for each different workload of `layers`, all or none; layers of one workload
@@ -81,9 +73,9 @@ def submit_network(
     summary="A network or set",
     response_model=NetworkDetail,
     responses=problems(404),
-    dependencies=[Depends(require(Scope.READ)), NO_QUERY],
+    dependencies=READS,
 )
-def get_network(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+def get_network(network: str, store: Store) -> dict[str, Any]:
     """Its jobs as one: state and totals, the table by layer, and what to do next. By its id, the
     start of one, or the name of a network or set, which means its newest."""
     return batch_table_json(batch_table(store, _named(store, network)))
@@ -94,9 +86,9 @@ def get_network(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> 
     summary="The plan of a network",
     response_model=PlanForm,
     responses=problems(404),
-    dependencies=[Depends(require(Scope.READ)), NO_QUERY],
+    dependencies=READS,
 )
-def network_plan(network: str, store: Annotated[SqlStore, Depends(store_of)]) -> dict[str, Any]:
+def network_plan(network: str, store: Store) -> dict[str, Any]:
     """The plan as it was last given: units, times and VTCM; 404 without one."""
     found = _named(store, network)
     kept = plan_of(store, found)
@@ -109,18 +101,10 @@ def network_plan(network: str, store: Annotated[SqlStore, Depends(store_of)]) ->
 
 
 @router.put(
-    "/{network}/plan",
-    summary="Give a network its plan",
-    status_code=204,
-    responses=problems(404),
-    dependencies=[NO_QUERY],
+    "/{network}/plan", summary="Give a network its plan", status_code=204, responses=problems(404)
 )
 def keep_network_plan(
-    network: str,
-    body: PlanForm,
-    request: Request,
-    caller: Annotated[Caller, Depends(require(Scope.SUBMIT, Scope.OPERATE))],
-    store: Annotated[SqlStore, Depends(store_of)],
+    network: str, body: PlanForm, request: Request, caller: Steerer, store: Store
 ) -> None:
     """Keeps the plan with the network, in place of an earlier one, for its page. It is planned
     where the model is: one layer of the plan for each of the network. Others' networks need the
@@ -137,14 +121,8 @@ def keep_network_plan(
     summary="The best schedules of a network as one file",
     response_class=FileResponse,
     responses={**DESCRIBED, **problems(404, 409)},
-    dependencies=[NO_QUERY],
 )
-def network_bundle(
-    network: str,
-    request: Request,
-    caller: Annotated[Caller, Depends(require(Scope.READ))],
-    store: Annotated[SqlStore, Depends(store_of)],
-) -> FileResponse:
+def network_bundle(network: str, request: Request, caller: Reader, store: Store) -> FileResponse:
     """All of a bundle that does not depend on weights, which stay with their owner: for each
     workload the best schedule for warm caches and static shapes, as in `GET /v1/export`, and its
     object. `hvxtune fetch --network MODEL --from FILE` makes the bundle of it. 409 while a
@@ -207,12 +185,7 @@ def _missing(given: str, error: UserError) -> HttpError:
 
 
 def _steer(request: JobRequest) -> Callable[..., dict[str, Any]]:
-    def route(
-        network: str,
-        http_request: Request,
-        caller: Annotated[Caller, Depends(require(Scope.SUBMIT, Scope.OPERATE))],
-        store: Annotated[SqlStore, Depends(store_of)],
-    ) -> dict[str, Any]:
+    def route(network: str, http_request: Request, caller: Steerer, store: Store) -> dict[str, Any]:
         found = find_batch(store, network)
         request_of_all(store, caller, found, request, http_request)
         return batch_json(batch_progress(store, found.id))
@@ -233,5 +206,4 @@ for _request, _summary, _text in (
         "`operate`. Asking twice changes nothing; 409 if all have ended.",
         response_model=NetworkForm,
         responses=problems(404, 409),
-        dependencies=[NO_QUERY],
     )(_steer(_request))

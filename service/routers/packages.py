@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from db.jobs.queries import open_jobs_on
-from db.sql_store import SqlStore
 from service import uploads
-from service.app_state import store_of
-from service.auth import Caller, Scope, require
+from service.app_state import READS, Admin, Store
 from service.auth.audit import record
 from service.json_forms import package_json
 from service.openapi import problems
 from service.problem_details import HttpError, not_found
 from service.schemas import paging
-from service.schemas.common import NO_QUERY, PageQuery
+from service.schemas.common import PageQuery
 from service.schemas.packages import PackageBody, PackageForm, PackageList
 from service.sub_path import published
 
@@ -27,9 +25,6 @@ _BODY = {
     "content": {"application/json": {"schema": PackageBody.model_json_schema()}},
 }
 
-Admin = Annotated[Caller, Depends(require(Scope.ADMIN))]
-Store = Annotated[SqlStore, Depends(store_of)]
-
 
 @router.post(
     "/packages",
@@ -38,7 +33,6 @@ Store = Annotated[SqlStore, Depends(store_of)]
     response_model=PackageForm,
     responses=problems(413),
     openapi_extra={"requestBody": _BODY},
-    dependencies=[NO_QUERY],
 )
 async def register_package(
     request: Request, response: Response, caller: Admin, store: Store
@@ -55,10 +49,7 @@ async def register_package(
 
 
 @router.get(
-    "/packages",
-    summary="The registered packages",
-    response_model=PackageList,
-    dependencies=[Depends(require(Scope.READ))],
+    "/packages", summary="The registered packages", response_model=PackageList, dependencies=READS
 )
 def list_packages(query: Annotated[PageQuery, Query()]) -> dict[str, Any]:
     """A page of them, the one registered last first."""
@@ -78,7 +69,6 @@ def list_packages(query: Annotated[PageQuery, Query()]) -> dict[str, Any]:
     summary="Remove a package",
     response_model=PackageForm,
     responses=problems(404, 409),
-    dependencies=[NO_QUERY],
 )
 def remove_package(digest: str, request: Request, caller: Admin, store: Store) -> dict[str, Any]:
     """By its digest or the first 12 digits of it. Jobs that wait or run on it are to end before;

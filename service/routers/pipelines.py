@@ -5,19 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from db import pipelines
-from db.sql_store import SqlStore
-from service.app_state import store_of
-from service.auth import Caller, Scope, require
+from service.app_state import READS, Reader, Store, Submitter
 from service.auth.quotas import check_upload
 from service.json_forms import pipeline_json
 from service.openapi import problems
 from service.problem_details import not_found
 from service.schemas import paging
-from service.schemas.common import NO_QUERY, PageQuery
+from service.schemas.common import PageQuery
 from service.schemas.pipelines import PipelineForm, PipelineList, UploadQuery
 from service.sub_path import published
 from service.uploads import derived, keep_pipeline
@@ -46,8 +44,8 @@ async def upload_pipeline(
     request: Request,
     response: Response,
     query: Annotated[UploadQuery, Query()],
-    caller: Annotated[Caller, Depends(require(Scope.SUBMIT))],
-    store: Annotated[SqlStore, Depends(store_of)],
+    caller: Submitter,
+    store: Store,
 ) -> dict[str, Any]:
     """Stores a serialized Halide pipeline and says what it consists of and how it can be tuned.
 
@@ -69,14 +67,9 @@ async def upload_pipeline(
 
 
 @router.get(
-    "/pipelines",
-    summary="The uploaded pipelines",
-    response_model=PipelineList,
-    dependencies=[Depends(require(Scope.READ))],
+    "/pipelines", summary="The uploaded pipelines", response_model=PipelineList, dependencies=READS
 )
-def list_pipelines(
-    query: Annotated[PageQuery, Query()], store: Annotated[SqlStore, Depends(store_of)]
-) -> dict[str, Any]:
+def list_pipelines(query: Annotated[PageQuery, Query()], store: Store) -> dict[str, Any]:
     """A page of them, newest first."""
     before = None
     if query.cursor is not None:
@@ -91,13 +84,8 @@ def list_pipelines(
     summary="One uploaded pipeline",
     response_model=PipelineForm,
     responses=problems(404),
-    dependencies=[NO_QUERY],
 )
-def get_pipeline(
-    digest: str,
-    caller: Annotated[Caller, Depends(require(Scope.READ))],
-    store: Annotated[SqlStore, Depends(store_of)],
-) -> dict[str, Any]:
+def get_pipeline(digest: str, caller: Reader, store: Store) -> dict[str, Any]:
     """Its stages, inputs and outputs, and where it came from."""
     found = pipelines.find(store, digest, caller.owner)
     if found is None:

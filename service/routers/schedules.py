@@ -6,13 +6,11 @@ import json
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from db.schedules import quarantine
 from db.schedules import queries as schedule_queries
-from db.sql_store import SqlStore
-from service.app_state import store_of
-from service.auth import Caller, Scope, require
+from service.app_state import READS, Operator, Store
 from service.auth.audit import record
 from service.json_forms import doubt_json
 from service.openapi import problems
@@ -26,7 +24,6 @@ from service.schedules.files import (
     valid,
 )
 from service.schemas import paging
-from service.schemas.common import NO_QUERY
 from service.schemas.doubts import DoubtAnswer
 from service.schemas.schedules import QuarantineBody, SchedulePage, SchedulesQuery, StoredForm
 from tuner.jobs.job_result import doubt_of_schedule
@@ -34,16 +31,12 @@ from tuner.problem.contract import Contract
 
 router = APIRouter(prefix="/v1", tags=["schedules"])
 
-READ = Depends(require(Scope.READ))
-Operator = Annotated[Caller, Depends(require(Scope.OPERATE))]
-Store = Annotated[SqlStore, Depends(store_of)]
-
 
 @router.get(
     "/schedules",
     summary="Stored schedules, newest first",
     response_model=SchedulePage,
-    dependencies=[READ],
+    dependencies=READS,
 )
 def list_schedules(query: Annotated[SchedulesQuery, Query()], store: Store) -> dict[str, Any]:
     """Every problem's best for each fidelity and toolchain, quarantined ones included."""
@@ -65,7 +58,7 @@ def list_schedules(query: Annotated[SchedulesQuery, Query()], store: Store) -> d
     summary="One schedule",
     response_model=StoredForm,
     responses=problems(404, 409),
-    dependencies=[READ, NO_QUERY],
+    dependencies=READS,
 )
 def get_schedule(id: str, store: Store) -> dict[str, Any]:  # noqa: A002 - the path's
     """A schedule by its id, `JOB-TRIAL`: any trial that ended `ok` has one, also one that a
@@ -87,7 +80,7 @@ def get_schedule(id: str, store: Store) -> dict[str, Any]:  # noqa: A002 - the p
         },
         **problems(404),
     },
-    dependencies=[READ, NO_QUERY],
+    dependencies=READS,
 )
 def schedule_provenance(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
     """Job, trial, space, sampler, seed, toolchain, and the digests that pin it."""
@@ -99,7 +92,7 @@ def schedule_provenance(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
     summary="How far a schedule rests on assumed costs",
     response_model=DoubtAnswer,
     responses=problems(404),
-    dependencies=[READ, NO_QUERY],
+    dependencies=READS,
 )
 def schedule_doubt(id: str, store: Store) -> dict[str, Any]:  # noqa: A002
     """How often it would still be the best of its job, if the costs that the timing model assumes
@@ -136,7 +129,7 @@ def _add_file_route(path: str, kind: FileKind, summary: str, media_type: str) ->
         summary=summary,
         response_class=Response,
         responses={200: {"content": content, "headers": _FILE_HEADERS}, **problems(404, 409)},
-        dependencies=[READ, NO_QUERY],
+        dependencies=READS,
     )
 
 
@@ -155,7 +148,6 @@ for _path, _kind, _summary, _type in (
     summary="Never hand out a schedule",
     response_model=StoredForm,
     responses=problems(404, 409),
-    dependencies=[NO_QUERY],
 )
 def quarantine_schedule(
     id: str,  # noqa: A002
@@ -179,7 +171,6 @@ def quarantine_schedule(
     summary="Hand out a quarantined schedule again",
     response_model=StoredForm,
     responses=problems(404, 409),
-    dependencies=[NO_QUERY],
 )
 def release_schedule(
     id: str,  # noqa: A002

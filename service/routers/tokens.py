@@ -4,46 +4,34 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from db.access import audit as entries
 from db.access import tokens as kept
 from db.access.tokens import all_tokens, find_token
-from service.app_state import Store
-from service.auth import Caller, Quotas, Scope, require
+from service.app_state import Admin, Store
+from service.auth import Quotas
 from service.auth.audit import entry_json, record
 from service.auth.gate import Gate
 from service.auth.tokens import issue, issue_detail, issued_json, read_expiry, token_json
 from service.openapi import problems
 from service.problem_details import not_found
 from service.schemas import paging
-from service.schemas.common import NO_QUERY, PageQuery
+from service.schemas.common import PageQuery
 from service.schemas.tokens import AuditList, IssuedToken, NewToken, TokenForm, TokenList
 
 router = APIRouter(prefix="/v1", tags=["access"])
 
-Admin = Annotated[Caller, Depends(require(Scope.ADMIN))]
 
-
-@router.get("/tokens", summary="All tokens", response_model=TokenList, dependencies=[NO_QUERY])
+@router.get("/tokens", summary="All tokens", response_model=TokenList)
 def list_tokens(_caller: Admin, store: Store) -> dict[str, Any]:
     """Every token ever made, newest first, without secrets."""
     return {"items": [token_json(token) for token in all_tokens(store)]}
 
 
-@router.post(
-    "/tokens",
-    summary="Make a token",
-    status_code=201,
-    response_model=IssuedToken,
-    dependencies=[NO_QUERY],
-)
+@router.post("/tokens", summary="Make a token", status_code=201, response_model=IssuedToken)
 def create_token(
-    new: NewToken,
-    request: Request,
-    response: Response,
-    caller: Admin,
-    store: Store,
+    new: NewToken, request: Request, response: Response, caller: Admin, store: Store
 ) -> dict[str, Any]:
     """The answer is the only one that shows the token."""
     with store.transaction():
@@ -66,14 +54,8 @@ def create_token(
     summary="Revoke a token",
     response_model=TokenForm,
     responses=problems(404),
-    dependencies=[NO_QUERY],
 )
-def revoke_token(
-    token_id: str,
-    request: Request,
-    caller: Admin,
-    store: Store,
-) -> dict[str, Any]:
+def revoke_token(token_id: str, request: Request, caller: Admin, store: Store) -> dict[str, Any]:
     """It is refused from now on, by other processes on the same database within two seconds. A
     token that is already revoked stays as it is."""
     if find_token(store, token_id) is None:
@@ -92,9 +74,7 @@ def revoke_token(
 
 @router.get("/audit", summary="The record of changes", response_model=AuditList)
 def list_audit(
-    query: Annotated[PageQuery, Query()],
-    _caller: Admin,
-    store: Store,
+    query: Annotated[PageQuery, Query()], _caller: Admin, store: Store
 ) -> dict[str, Any]:
     """Changes and refused authentications, newest first."""
     before = paging.number_before(query.cursor)

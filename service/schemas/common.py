@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.records.request import Visibility as Visibility
@@ -14,18 +11,6 @@ class Strict(BaseModel):
     """A body or a query that refuses unknown fields, rather than ignore a typing error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class NoQueryFields(Strict):
-    """The query of a route that takes none."""
-
-
-def _no_query(_query: Annotated[NoQueryFields, Query()]) -> None:
-    pass
-
-
-NO_QUERY = Depends(_no_query)
-"""For ``dependencies`` of routes without query parameters: refuses all that are given."""
 
 
 class PageQuery(Strict):
