@@ -1,13 +1,35 @@
-"""Schedules as one file, for another service: a zip of JSON Lines and the files of the objects.
+"""Stored things on their way: some schedules to another service, a whole store into a backup and
+back, or into another store.
 
-``hvxtune-schedules.json`` identifies it, ``schedules.jsonl`` has a schedule a line with all its
-provenance, and ``files/SHA256`` is each file that a line refers to, named by its digest. So any
-unzip program opens it, and nothing in it has a name that could lead elsewhere.
+:mod:`tuner.keeping.archive` is the one format of both files. ``lines`` turns a schedule into a line
+and back, ``schedules`` writes and imports files of them; ``rows`` does the same for tables of any
+database, ``backup`` for all of them with all files; ``copying`` needs no file.
 """
 
 from __future__ import annotations
 
-from db.exchange.reading import Imported, import_schedules, opened
-from db.exchange.writing import export_schedules, write_schedules
+from db.exchange.backup import BackedUp, Restored, restore_backup, write_backup
+from db.exchange.copying import Copied, copy_store
+from db.exchange.schedules import (
+    Imported,
+    export_schedules,
+    import_schedules,
+    opened,
+    write_schedules,
+)
+from db.exchange.whole import Note
 
-__all__ = ["Imported", "export_schedules", "import_schedules", "opened", "write_schedules"]
+__all__ = [
+    "BackedUp",
+    "Copied",
+    "Imported",
+    "Note",
+    "Restored",
+    "copy_store",
+    "export_schedules",
+    "import_schedules",
+    "opened",
+    "restore_backup",
+    "write_backup",
+    "write_schedules",
+]

@@ -1,4 +1,4 @@
-"""Reads a line of an exported file as a schedule, trusting nothing in it."""
+"""A schedule as a line, and back, trusting nothing in it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from db.exchange import layout
 from tuner.codegen import space_of
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of
@@ -18,6 +17,9 @@ from tuner.problem.target import find_target
 from tuner.records.candidate import CACHE_STATES, FIDELITIES, FIGURES, Measurement, Problem
 from tuner.records.trial import Schedule
 from tuner.space import Config
+
+KINDS = frozenset({"object", "header", "schedule", "loopnest", "assembly"})
+"""Of the files of an object."""
 
 _ID = re.compile(r"[0-9a-z]{1,16}-[0-9]{1,9}p?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -51,6 +53,26 @@ class Line:
         """The versions that made and measured it."""
         found: Mapping[str, str] = self.schedule.provenance["toolchain"]
         return found
+
+
+def line_of(public_id: str, schedule: Schedule, files: dict[str, str]) -> dict[str, Any]:
+    """A schedule as a line says it; ``files`` maps the kinds of its files to their digests."""
+    provenance = dict(schedule.provenance)
+    toolchain = provenance.pop("toolchain")
+    return {
+        "id": public_id,
+        **schedule.problem.as_dict(),
+        "problem_digest": schedule.problem.digest,
+        "generator": schedule.generator,
+        "config": schedule.config.as_dict(),
+        "config_digest": schedule.config.digest,
+        "measurement": schedule.measurement.as_dict(),
+        "symbol": schedule.symbol,
+        "object_digest": schedule.artifact_digest,
+        "files": files,
+        "toolchain": toolchain,
+        "provenance": provenance,
+    }
 
 
 def read_line(text: bytes) -> Line:
@@ -199,10 +221,10 @@ def _documents(form: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]
 
 def _files(form: Mapping[str, Any]) -> dict[str, str]:
     files = _object(form, "files")
-    if not {"object", "header"} <= set(files) <= layout.KINDS:
+    if not {"object", "header"} <= set(files) <= KINDS:
         raise UserError(
             f"files: {', '.join(sorted(files))[:200]}",
-            accepted="object, header and of " + ", ".join(sorted(layout.KINDS)),
+            accepted="object, header and of " + ", ".join(sorted(KINDS)),
         )
     for kind in files:
         _matching(files, kind, _DIGEST)

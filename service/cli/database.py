@@ -70,10 +70,10 @@ def backup(
     from dataclasses import asdict
 
     from db import open_store
-    from db.backup import write_backup
+    from db.exchange import write_backup
 
     if place.is_dir():
-        place = place / time.strftime("hvxtune-%Y%m%dT%H%M%SZ.tar", time.gmtime())
+        place = place / time.strftime("hvxtune-%Y%m%dT%H%M%SZ.zip", time.gmtime())
     with open_store() as store, shown("backup") as show:
         done = write_backup(store, place, show)
     if as_json:
@@ -97,7 +97,7 @@ def restore(
     from dataclasses import asdict
 
     from db import open_store
-    from db.backup import restore_backup
+    from db.exchange import restore_backup
 
     with open_store() as store, shown("restore") as show:
         done = restore_backup(store, file, force=force, note=show)
@@ -157,7 +157,7 @@ def copy(
     from dataclasses import asdict
 
     from db import open_store
-    from db.backup import copy_store
+    from db.exchange import copy_store
     from db.sql_store import SqlStore
 
     with (

@@ -1,8 +1,8 @@
 """The files that a client keeps, so that builds work when the service does not answer.
 
-Two folders: ``objects`` holds files under the SHA-256 of their content, ``answers`` the last good
-answer to a question, with its ETag, under a digest of server and question. Files are written whole:
-builds that run at the same time see all of one or nothing.
+Two folders: ``files`` is that of an archive (:mod:`tuner.keeping.archive`), ``answers`` has the
+last good answer to a question, with its ETag, under a digest of server and question. Files are
+written whole: builds that run at the same time see all of one or nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from tuner.errors import StoreError
 from tuner.identity import digest_of, digest_of_bytes
+from tuner.keeping.archive import FILES
 from tuner.machine.whole_files import write_whole
 from tuner.paths import cached
 
@@ -57,14 +58,14 @@ class ClientCache:
 
     def object(self, digest: str) -> bytes | None:
         """The file with that SHA-256."""
-        content = self._kept("objects", digest[:2], digest)
+        content = self._kept(FILES, digest)
         return content if content is not None and digest_of_bytes(content) == digest else None
 
     def keep_object(self, content: bytes) -> str:
         """Keeps a file; returns its SHA-256."""
         digest = digest_of_bytes(content)
         if self.object(digest) is None:
-            self._write(content, "objects", digest[:2], digest)
+            self._write(content, FILES, digest)
         return digest
 
     def answer(self, server: str, question: Any) -> KeptAnswer | None:

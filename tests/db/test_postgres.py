@@ -20,12 +20,12 @@ from sqlalchemy.orm import Session
 
 from db import models, open_store, service_models, sql_store  # noqa: F401 - fills the metadata
 from db.access.tokens import Token, add_token
-from db.backup import copy_store, restore_backup, write_backup
-from db.backup.writing import one_moment
 from db.base import Base
 from db.clock import DatabaseClock, database_now
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
+from db.exchange import copy_store, restore_backup, write_backup
+from db.exchange.whole import one_moment
 from db.jobs.annotations import annotate
 from db.jobs.claims import lease_s, locked, locked_claim, take
 from db.jobs.queue import _ONE_CHOOSES, ClaimedJob
@@ -95,10 +95,10 @@ class TestPostgresBackup(BackupConformance):
     ) -> None:
         with closing(open_store(f"sqlite:///{tmp_path / 'one.sqlite'}")) as source:
             fill(source)
-            write_backup(source, tmp_path / "backup.tar")
+            write_backup(source, tmp_path / "backup.zip")
             before = contents(source)
         other = elsewhere()
-        restore_backup(other, tmp_path / "backup.tar")
+        restore_backup(other, tmp_path / "backup.zip")
         assert contents(other) == before
 
     def test_sqlite_is_copied_here_and_back(

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from db import open_store, pipelines
-from db.backup import write_backup
 from db.engine import DATABASE_FILE
+from db.exchange import write_backup
 from db.private import tightened
 from service.auth.local_token import keep_local_token
 from tests.db.backup_conformance import fill
@@ -47,7 +47,7 @@ def test_nothing_is_ever_made_open_to_others(
         fill(store)
         keep_local_token("hvx_")
         uploads.keep(b"another")
-        write_backup(store, state / "backup.tar")
+        write_backup(store, state / "backup.zip")
         made = {path.name for path in (state / "deep" / "down").iterdir()}
         wanted = {DATABASE_FILE, f"{DATABASE_FILE}-wal", f"{DATABASE_FILE}-shm"}
         assert made == {*wanted, "artifacts", "pipelines", "token"}

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from db import open_store, pipelines
-from db.backup import restore_backup, write_backup
+from db.exchange import restore_backup, write_backup
 from db.files.inventory import sweep, take_inventory
 from db.models import ArtifactRow
 from db.sql_store import SqlStore
@@ -65,11 +65,11 @@ def test_a_backup_takes_all_to_another_kind(
     with closing(opened(tmp_path, "one", place(source, "one"))) as store:
         fill(store)
         before = digest_of_all(store)
-        made = write_backup(store, tmp_path / "backup.tar")
+        made = write_backup(store, tmp_path / "backup.zip")
         assert made.missing == []
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "two"))
     with closing(opened(tmp_path, "two", place(target, "two"))) as other:
-        done = restore_backup(other, tmp_path / "backup.tar")
+        done = restore_backup(other, tmp_path / "backup.zip")
         assert (done.rows, done.files) == (made.rows, made.files)
         assert digest_of_all(other) == before
         found = take_inventory(other.artifacts, verify=True)
@@ -83,12 +83,12 @@ def test_one_store_changes_its_kind_by_a_forced_restore(
     with closing(opened(tmp_path, "one", place("folder", "one"))) as store:
         fill(store)
         before = digest_of_all(store)
-        write_backup(store, tmp_path / "backup.tar")
+        write_backup(store, tmp_path / "backup.zip")
     now = open_store(f"sqlite:///{tmp_path / 'one' / 'hvxtune.sqlite'}", artifacts="database:")
     with closing(now) as store:
         with pytest.raises(StoreError, match="and not in database: here"):
             store.require_artifacts()
-        restore_backup(store, tmp_path / "backup.tar", force=True)
+        restore_backup(store, tmp_path / "backup.zip", force=True)
         store.mark_artifacts()
         assert digest_of_all(store) == before
 

@@ -18,7 +18,15 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from db import open_store
-from db.exchange import Imported, export_schedules, import_schedules, layout, opened
+from db.exchange import (
+    Imported,
+    export_schedules,
+    import_schedules,
+    opened,
+    restore_backup,
+    write_backup,
+)
+from db.exchange import schedules as files_of_schedules
 from db.exchange.lines import read_line
 from db.sql_store import SqlStore
 from service import importing
@@ -27,6 +35,7 @@ from tests.service.stored import a_config, problem, store_schedule
 from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
+from tuner.keeping.archive import LINES, MANIFEST
 from tuner.keeping.best import lookup_of
 
 UNCHECKED = (HealthCheck.function_scoped_fixture, HealthCheck.too_slow)
@@ -153,14 +162,14 @@ def test_a_phones_schedule_survives_the_way_with_what_it_does_not_know(
     assert there.measurement.packets is None
 
 
-def test_a_file_from_before_temperatures_is_taken(elsewhere: SqlStore, exported: Path) -> None:
-    parts = members(exported)
-    for number in range(1, len(parts[layout.LINES].splitlines()) + 1):
-        change_line(parts, number, lambda form: form["measurement"].pop("temperature_c"))
-    import_schedules(elsewhere, written(parts), installed=[TOOLCHAIN])
-    best = elsewhere.best(lookup_of(problem(m=64, n=128, k=128)))
-    assert best is not None
-    assert best.measurement.temperature_c is None
+def test_an_export_is_no_backup_and_a_backup_no_export(
+    store: SqlStore, elsewhere: SqlStore, exported: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="hvxtune db import"):
+        restore_backup(elsewhere, exported)
+    write_backup(store, tmp_path / "backup.zip")
+    with pytest.raises(UserError, match="hvxtune db restore"):
+        take(elsewhere, tmp_path / "backup.zip")
 
 
 def members(file: Path) -> dict[str, bytes]:
@@ -177,11 +186,11 @@ def written(parts: dict[str, bytes]) -> io.BytesIO:
 
 
 def change_line(parts: dict[str, bytes], number: int, change: Callable[[Any], None]) -> None:
-    lines = parts[layout.LINES].splitlines()
+    lines = parts[LINES].splitlines()
     form = json.loads(lines[number - 1])
     change(form)
     lines[number - 1] = json.dumps(form).encode()
-    parts[layout.LINES] = b"\n".join(lines) + b"\n"
+    parts[LINES] = b"\n".join(lines) + b"\n"
 
 
 def other_config(form: Any) -> None:
@@ -190,7 +199,7 @@ def other_config(form: Any) -> None:
 
 def grow_bomb(parts: dict[str, bytes]) -> None:
     name = next(n for n in parts if n.startswith("files/"))
-    parts[name] = bytes(layout.MOST_FILE_BYTES + 1)
+    parts[name] = bytes(files_of_schedules.MOST_FILE_BYTES + 1)
 
 
 def flip(parts: dict[str, bytes]) -> None:
@@ -220,14 +229,14 @@ HOSTILE: list[tuple[Callable[[dict[str, bytes]], None], str]] = [
     (put("/etc/passwd", b""), "/etc/passwd"),
     (put("files/../x", b""), "files"),
     (put("files/" + "A" * 64, b""), "AAAA"),
-    (put(layout.MANIFEST, b"{}"), "cannot be read"),
-    (put(layout.MANIFEST, b"[" * 5000), "cannot be read"),
-    (put(layout.MANIFEST, b'{"format":"x","version":1,"schedules":3}'), "format x"),
-    (put(layout.LINES, b""), "has 0 schedules"),
-    (put(layout.LINES, b"x" * (layout.MOST_LINE_BYTES + 2)), "line 1 is too long"),
-    (put(layout.LINES, b"[" * 100_000), "line 1: it is not JSON"),
-    (put(layout.LINES, b"null\n"), "line 1: it lacks fields of a schedule, or has others"),
-    (lambda parts: parts.pop(layout.LINES), "has no schedules.jsonl"),
+    (put(MANIFEST, b"{}"), "cannot be read"),
+    (put(MANIFEST, b"[" * 5000), "cannot be read"),
+    (put(MANIFEST, b'{"format":"x","version":1,"schedules":3}'), "format x"),
+    (put(LINES, b""), "has 0 schedules"),
+    (put(LINES, b"x" * (files_of_schedules.MOST_LINE_BYTES + 2)), "line 1 is too long"),
+    (put(LINES, b"[" * 100_000), "line 1: it is not JSON"),
+    (put(LINES, b"null\n"), "line 1: it lacks fields of a schedule, or has others"),
+    (lambda parts: parts.pop(LINES), "has no schedules.jsonl"),
     (grow_bomb, "more than 33554432 bytes"),
     (flip, "another digest"),
     (drop, "is missing"),
@@ -290,7 +299,7 @@ def test_two_members_of_one_name_are_refused(elsewhere: SqlStore, exported: Path
         zipfile.ZipFile(data, "a") as archive,
         pytest.warns(UserWarning, match="Duplicate name"),
     ):
-        archive.writestr(layout.LINES, b"")
+        archive.writestr(LINES, b"")
     with pytest.raises(UserError, match="two members"):
         import_schedules(elsewhere, data, installed=[TOOLCHAIN])
 
@@ -323,7 +332,7 @@ json_values = st.recursive(
 @settings(suppress_health_check=UNCHECKED)
 @given(st.data())
 def test_any_value_in_any_field_is_read_or_refused(exported: Path, data: st.DataObject) -> None:
-    form = json.loads(members(exported)[layout.LINES].splitlines()[0])
+    form = json.loads(members(exported)[LINES].splitlines()[0])
     inside = data.draw(st.sampled_from([form, *(v for v in form.values() if isinstance(v, dict))]))
     inside[data.draw(st.sampled_from(sorted(inside)))] = data.draw(json_values)
     try:
@@ -343,7 +352,7 @@ def test_over_rest(
     monkeypatch.setattr(importing, "installed_toolchains", lambda: [TOOLCHAIN])
     sent = client.get("/v1/export", params={"kernel": "gemm_u8"})
     assert sent.headers["Content-Type"] == "application/octet-stream"
-    assert members_of(sent.content)[layout.LINES].count(b"\n") == 2
+    assert members_of(sent.content)[LINES].count(b"\n") == 2
     assert list((tmp_path / "state" / "transfers").iterdir()) == []
     taken = client.post("/v1/import", content=sent.content)
     assert (taken.status_code, taken.json()) == (200, {"schedules": 2, "stored": 0, "kept": 2})

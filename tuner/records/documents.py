@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -14,9 +15,9 @@ _JSON: dict[type, tuple[type, ...]] = {float: (float, int)}
 def read_record(kind: type[_Record], document: Any, what: str = "the record") -> _Record:
     """The dataclass ``kind`` from its ``asdict``, as it is or after a way through JSON.
 
-    Fields are of str, int, float, bool, literals, other dataclasses, tuples of any length of
-    these, or ``None`` where the type allows it. Raises ``ValueError`` that names the field of
-    ``what`` whose value is of another type, missing or unknown.
+    Fields are of str, int, float, bool, literals, other dataclasses, tuples of any length or
+    mappings from texts of these, or ``None`` where the type allows it. Raises ``ValueError`` that
+    names the field of ``what`` whose value is of another type, missing or unknown.
     """
     types: dict[str, Any] = _types(cast("Any", kind))
     if not isinstance(document, dict) or document.keys() != types.keys():
@@ -41,6 +42,10 @@ def _value(wanted: Any, value: Any, what: str) -> Any:
         if not isinstance(value, (list, tuple)):
             raise ValueError(f"{what} is {value!r:.80}, not a list")
         return tuple(_value(of[0], one, f"{what}.{n}") for n, one in enumerate(value))
+    if origin is Mapping:
+        if not isinstance(value, dict):
+            raise ValueError(f"{what} is {value!r:.80}, not an object")
+        return {name: _value(of[1], one, f"{what}.{name:.80}") for name, one in value.items()}
     if is_dataclass(wanted) and isinstance(wanted, type):
         return read_record(wanted, value, what)
     if origin is Literal:

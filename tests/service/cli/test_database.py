@@ -49,9 +49,9 @@ def filled(state: Path) -> Iterator[SqlStore]:
 
 @pytest.fixture
 def file(filled: SqlStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    assert main(["db", "backup", str(tmp_path / "one.tar")]) == 0
+    assert main(["db", "backup", str(tmp_path / "one.zip")]) == 0
     capsys.readouterr()
-    return tmp_path / "one.tar"
+    return tmp_path / "one.zip"
 
 
 def test_there_and_back(
@@ -81,16 +81,16 @@ def test_there_and_back(
     ("arguments", "says"),
     [
         (["backup", "{file}"], "exists"),
-        (["backup", "{file}/x.tar"], "cannot write"),
+        (["backup", "{file}/x.zip"], "cannot write"),
         (["restore", "{file}.none"], "cannot read"),
         (["restore", "{file}"], "is not empty (1 jobs, 0 schedules, 1 tokens, 1 pipelines)"),
-        (["restore", "--force", "{cut}"], "not a backup, or a damaged or cut-off one"),
+        (["restore", "--force", "{cut}"], "damaged, cut off or not a zip"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(
     file: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cut = file.with_name("cut.tar")
+    cut = file.with_name("cut.zip")
     cut.write_bytes(file.read_bytes()[:5000])
     given = [argument.format(file=file, cut=cut) for argument in arguments]
     assert main(["db", *given]) == 2
@@ -144,7 +144,7 @@ def test_it_shows_how_far_it_is_once_it_takes_long(
     everything_takes_long: None,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["db", "backup", str(tmp_path / "slow.tar")]) == 0
+    assert main(["db", "backup", str(tmp_path / "slow.zip")]) == 0
     shown = capsys.readouterr().err.splitlines()
     assert len(shown) >= 3
     assert all(line.startswith("backup: ") and line.endswith("%)") for line in shown)

@@ -13,11 +13,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Table
 
-from db.backup.layout import Note
-from db.backup.reading import require_alone, require_empty
-from db.backup.rows import insert_rows, kept_tables, line_of, names_of, rows_of
-from db.backup.writing import Wanted, one_moment, referred_to
 from db.engine import without_time_limits
+from db.exchange.rows import insert_rows, kept_tables, line_of, names_of, rows_of
+from db.exchange.whole import (
+    Note,
+    Wanted,
+    one_moment,
+    referred_to,
+    require_alone,
+    require_empty,
+)
 from db.jobs.claims import NO_OWNER
 from db.pipelines import shared_as
 from db.schema import SCHEMA_VERSION

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from gzip import GzipFile
 from itertools import islice
-from typing import Any
+from typing import IO, Any
 
 from sqlalchemy import (
     JSON,
@@ -22,8 +21,14 @@ from sqlalchemy import (
     text,
 )
 
-from db.backup.layout import NOT_KEPT, damaged
+from tuner.keeping.archive import Lines, damaged
 
+NOT_KEPT = frozenset(
+    {"alembic_version", "sessions", "heartbeats", "artifact_bytes", "artifact_marks", "conductors"}
+)
+"""Tables that are left out: the manifest has the schema; a restore must not bring back a session
+that has ended since; heartbeats and conductors belong to machines; and artifacts are files of the
+backup wherever they lay, so that it can be restored to another storage."""
 _BATCH = 500
 _MOST_LINE_BYTES = 256 << 20
 
@@ -65,7 +70,7 @@ def line_of(values: Iterable[Any]) -> bytes:
     return json.dumps(list(values), separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def write_rows(connection: Connection, table: Table, lines: GzipFile) -> int:
+def write_rows(connection: Connection, table: Table, lines: Lines) -> int:
     """Writes the table; returns its number of rows."""
     lines.write(line_of(names_of(table)))
     count = 0
@@ -75,7 +80,7 @@ def write_rows(connection: Connection, table: Table, lines: GzipFile) -> int:
     return count
 
 
-def read_rows(connection: Connection, table: Table, lines: GzipFile) -> int:
+def read_rows(connection: Connection, table: Table, lines: IO[bytes]) -> int:
     """Fills the table, which is empty; returns its number of rows. ``UserError`` if a line is not
     a row of it."""
     where = f"table {table.name}"
@@ -97,7 +102,7 @@ def insert_rows(connection: Connection, table: Table, rows: Iterator[dict[str, A
     return count
 
 
-def _parsed(lines: GzipFile, where: str) -> Iterator[list[Any]]:
+def _parsed(lines: IO[bytes], where: str) -> Iterator[list[Any]]:
     for number, line in enumerate(iter(lambda: lines.readline(_MOST_LINE_BYTES), b""), 1):
         try:
             values = json.loads(line)
