@@ -131,13 +131,16 @@ def print_doubt(doubt: Mapping[str, Any] | None) -> None:
 
 
 def _print_front(result: Mapping[str, Any]) -> None:
-    goals = result["objectives"]
+    objectives = result["objectives"]
     print_line()
-    print_sentence(f"no other trial is better in {' and '.join(goals)} than one of these:")
+    print_sentence(f"no other trial is better in {' and '.join(objectives)} than one of these:")
     print_table(
-        ["trial", *goals],
-        [[trial["trial"], *(f"{trial[goal]:,}" for goal in goals)] for trial in result["pareto"]],
-        numeric=["trial", *goals],
+        ["trial", *objectives],
+        [
+            [trial["trial"], *(f"{trial[one]:,}" for one in objectives)]
+            for trial in result["pareto"]
+        ],
+        numeric=["trial", *objectives],
     )
 
 
