@@ -217,7 +217,7 @@ class MeasurerConformance:
         )
         assert outcome is Outcome.INFEASIBLE
         assert f"{1 << 30:,}" in message
-        assert str(problem.target.vtcm_bytes) in message
+        assert f"{problem.target.vtcm_bytes:,}" in message
 
     def test_an_unknown_instruction_is_infeasible(
         self, measurer: Measurer, problem: Problem
