@@ -8,7 +8,6 @@ import pytest
 
 from tests.tuner.space.test_derivation import DOT, TARGET, pipeline, samples, stage
 from tuner.space.derivation import UpdateFacts, derived_schedule, derived_space
-from tuner.space.derivation.roles import Roles
 
 SHORT_DOT = UpdateFacts(("x", "y"), (("k$x", 16),), scans=False, combines="sum", dot=True)
 
@@ -52,15 +51,6 @@ def test_reductions_of_several_values_have_no_guard_in_earnest():
         best = stage("best", values=2, extents=(width, 64), updates=(most,))
         found = samples(pipeline(best, stage("out", extents=(width, 64), reads={"best": 1})))
         assert any(config["lanes"] > 1 for config in found) == vectors
-
-
-def test_what_is_halved_and_doubled_again_has_several_rows_in_a_tile():
-    whole = stage("whole", extents=(256, 64), skipped=True)
-    half = stage("half", extents=(128, 32), reads={"whole": 4})
-    facts = pipeline(whole, half, stage("out", extents=(512, 64), reads={"half": 1}))
-    found = [config for config in samples(facts) if config.get("place_whole") == "rows"]
-    assert found
-    assert {config["tile_rows"] for config in found} <= {4, 8}
 
 
 def test_what_is_doubled_is_kept_not_computed_where_it_is_read():
@@ -107,15 +97,6 @@ def test_look_ups_are_not_guarded():
     found = [one for one in samples(facts) if one.get("tail_sums") == "guard_with_if"]
     assert found
     assert "inline" not in {config["place_toned"] for config in found}
-
-
-def test_a_tile_computes_no_more_of_a_stage_than_it_holds():
-    facts = pipeline(
-        stage("sums", clamped=True, bits=16, updates=(DOT,)), stage("out", reads={"sums": 1})
-    )
-    tiles = [one for one in samples(facts) if one.get("place_sums") == "tile"]
-    assert tiles
-    assert all(config["unroll_sums"] <= config["unroll"] for config in tiles)
 
 
 def test_what_is_halved_lies_in_memory_if_it_reads_what_does():
@@ -195,14 +176,6 @@ def test_ragged_reductions_by_lanes_read_nothing_twice():
     found = [one for one in samples(facts) if one.get("form_sums_0") == "rfactor"]
     assert found
     assert "inline" not in {one["place_square"] for one in found}
-
-
-def test_what_reads_twice_and_fills_no_vector_has_none():
-    facts = pipeline(
-        stage("square", extents=(66, 64), repeats=True),
-        stage("out", extents=(512, 64), reads={"square": 1}),
-    )
-    assert Roles(facts, TARGET).by_name["square"].vector is None
 
 
 def test_rows_are_not_guarded_where_every_second_element_is_read():

@@ -27,7 +27,6 @@ from tuner.network.running.image import (
     Function,
     HostError,
     SimulatedDsp,
-    Status,
     linked_image,
 )
 from tuner.network.running.offload import OffloadedRun, run
@@ -179,25 +178,3 @@ def test_a_function_that_is_wrong_is_an_answer_or_ends_the_image(tmp_path: Path)
     with pytest.raises(CandidateError, match="still ran after 5 s") as failed:
         call(body("for (;;) x->host[0]++;"), tmp_path, timeout_s=5.0)
     assert failed.value.outcome is Outcome.TIMEOUT
-
-
-def test_bad_handles_are_answers_on_the_simulator_too(tmp_path: Path) -> None:
-    function = program(f"{BUFFER}int own(struct buffer *x) {{ return x == 0; }}\n", tmp_path)
-    spec = function.buffers[0]
-    with linked_image([function], TARGET) as image, SimulatedDsp(image, TARGET, PATIENCE_S) as dsp:
-        host = dsp.host
-        assert host.dsp.functions == 2
-        assert host.dsp.alignment_bytes == TARGET.vector_alignment_bytes
-        buffer = host.alloc(8)
-        for arguments, status in (
-            ([Argument.of(buffer + 1, spec)], Status.BAD_BUFFER),
-            ([Argument.of(buffer, spec, 1)], Status.BAD_SIZE),
-            ([Argument.of(buffer, spec)] * 2, Status.BAD_FUNCTION),
-        ):
-            host.call(OWN, arguments)
-            with pytest.raises(HostError) as refused:
-                host.synchronize()
-            assert refused.value.status is status
-        host.call(OWN, [Argument.of(buffer, spec)])
-        host.synchronize()
-        assert len(dsp.cycles()) == 1

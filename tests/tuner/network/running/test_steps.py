@@ -153,13 +153,6 @@ def test_a_group_on_the_dsp_is_one_batch(name: str) -> None:
     assert list(steps.groups) == grouped(tasks, units)
 
 
-def test_layers_of_the_dsp_group_around_one_of_the_host() -> None:
-    """Off, host, off, off as the model has them: the two that can, first."""
-    graph = GRAPHS["two branches"]()
-    steps = steps_of(graph, layers(graph), TARGET, nothing_beside)
-    assert [group.unit for group in steps.groups].count(DSP) == 2
-
-
 def window(steps: Steps) -> list[tuple[int, int]]:
     """For each call: behind the last constant it reads, and behind the last that was fetched."""
     found, used, fetched = [], 0, 0
@@ -193,18 +186,6 @@ def test_calls_fetch_the_constants_of_those_after_them(name: str, beside_bytes: 
 
 def repacks(steps: Steps) -> list[Run]:
     return [step for step in steps.steps if isinstance(step, Run) and step.function == REPACK]
-
-
-def test_only_what_lies_otherwise_is_repacked() -> None:
-    graph = GRAPHS["residual block"]()
-    assert not repacks(steps_of(graph, layers(graph), TARGET, nothing_beside))
-    graph = GRAPHS["flattened"]()
-    channels, rows = (
-        [cast(Storage, part.form) for part in run.arguments]
-        for run in repacks(steps_of(graph, layers(graph), TARGET, nothing_beside))
-    )
-    assert [storage.strides for storage in channels] == [(0, 1, 128, 16), (0, 1, 96, 12)]
-    assert [storage.strides for storage in rows] == [(0, 1, 96, 24), (0, 16, 4, 1)]
 
 
 @pytest.mark.parametrize(
