@@ -200,3 +200,10 @@ def test_a_storage_takes_back_what_it_placed(
     memory: Any = storage.placed(elements)
     assert np.count_nonzero(memory) == elements.size
     np.testing.assert_array_equal(storage.taken(memory), elements)
+
+
+def test_around_an_image_in_blocks_lies_its_zero_point() -> None:
+    storage = Storage.in_blocks((1, 5, 7, 6), (0, 1, 2, 3), 77)
+    memory = storage.placed(np.full((1, 5, 7, 6), 3, np.uint8))
+    assert set(memory.tolist()) == {3, 77}
+    assert np.count_nonzero(memory == 3) == 5 * 7 * 6
