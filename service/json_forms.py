@@ -43,17 +43,18 @@ def peak_cycles(problem: Problem) -> float:
     return find_kernel(workload.kernel).work(workload.params).peak_cycles(problem.target)
 
 
-_PARAM_FACTS = ("name", "default", "minimum", "maximum", "multiple", "doc")
+def _named(record: object, names: str) -> dict[str, Any]:
+    """Attributes of ``record`` by name; all null without one."""
+    return {name: None if record is None else getattr(record, name) for name in names.split()}
+
+
+_PARAM = "name default minimum maximum multiple doc"
 
 
 def kernel_json(kernel: Kernel) -> dict[str, Any]:
     """A kernel with its parameters."""
-    return {
-        "name": kernel.name,
-        "version": kernel.version,
-        "summary": kernel.summary,
-        "params": [{name: getattr(p, name) for name in _PARAM_FACTS} for p in kernel.params],
-    }
+    params = [_named(param, _PARAM) for param in kernel.params]
+    return {**_named(kernel, "name version summary"), "params": params}
 
 
 def space_json(problem: Problem, generator: str | None = None) -> dict[str, Any]:
@@ -79,19 +80,11 @@ def visibility(*, private: bool) -> str:
 def pipeline_json(stored: StoredPipeline) -> dict[str, Any]:
     """An upload as lists show it: without the space that is derived of it."""
     return {
-        "digest": stored.digest,
-        "name": stored.name,
-        "owner": stored.owner,
+        **_named(stored, "digest name owner address user upload_bytes created_at"),
         "visibility": visibility(private=stored.private),
-        "address": stored.address,
-        "user": stored.user,
-        "upload_bytes": stored.upload_bytes,
-        "created_at": stored.created_at,
         **stored.description,
         "kernel": stored.kernel,
-        "params": None,
-        "space": None,
-        "not_tunable": None,
+        **dict.fromkeys(("params", "space", "not_tunable")),
     }
 
 
@@ -100,10 +93,8 @@ def package_json(package: Package) -> dict[str, Any]:
     manifest = package.manifest
     return {
         "package": manifest.name,
-        "version": manifest.version,
-        "summary": manifest.summary,
-        "digest": package.digest,
-        "kernel": package.kernel,
+        **_named(manifest, "version summary"),
+        **_named(package, "digest kernel"),
         "build": manifest.build.kind,
         "contracts": list(manifest.contracts),
     }
@@ -120,8 +111,8 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 
 _FIGURES = (
-    *("cycles", "packets", "stalls", "core_cycles", "fidelity", "device", "cache"),
-    *("overhead_cycles", "temperature_c", "vtcm_bytes"),
+    "cycles packets stalls core_cycles fidelity device cache overhead_cycles temperature_c"
+    " vtcm_bytes"
 )
 
 
@@ -129,7 +120,7 @@ def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, 
     """The figures of a measurement; all null, and not verified, without one."""
     found = measurement
     return {
-        **{name: getattr(found, name, None) for name in _FIGURES},
+        **_named(found, _FIGURES),
         "verified": found is not None and found.verified,
         "share_of_peak": None if found is None else round(peak / found.cycles, 4),
         "samples": [] if found is None else list(found.samples),
@@ -145,11 +136,9 @@ def trial_json(trial: Trial, peak: float) -> dict[str, Any]:
         "outcome": trial.outcome.value,
         "config": trial.config.as_dict(),
         **measurement_json(trial.measurement, peak),
-        "code_bytes": trial.measurement.code_bytes if trial.measurement else None,
-        "ddr_bytes": trial.measurement.ddr_bytes if trial.measurement else None,
+        **_named(trial.measurement, "code_bytes ddr_bytes"),
         "object_digest": trial.artifact_digest,
-        "duplicate_of": trial.duplicate_of,
-        "error": trial.error,
+        **_named(trial, "duplicate_of error"),
     }
 
 
@@ -164,17 +153,11 @@ def job_json(job: Job) -> dict[str, Any]:
         "display_name": job.submission.kernel_label or spec.problem.workload.kernel,
         **options,
         "budget": budget,
-        "created_at": job.created_at,
+        **_named(job, "created_at note paused"),
         "spent_s": round(job.spent_s, 3),
         "remaining_gain": None if job.remaining is None else asdict(job.remaining),
-        "note": job.note,
-        "paused": job.paused,
-        "user": job.submission.user,
-        "owner": job.submission.owner,
+        **_named(job.submission, "user owner priority batch request_id"),
         "visibility": visibility(private=job.submission.private),
-        "priority": job.submission.priority,
-        "batch": job.submission.batch,
-        "request_id": job.submission.request_id,
     }
 
 
@@ -190,22 +173,15 @@ def summary_json(summary: JobSummary) -> dict[str, Any]:
     """A job with its trials counted."""
     return {
         **job_json(summary.job),
-        "interrupted": summary.interrupted,
+        **_named(summary, "interrupted finished pending best_cycles waits"),
         "outcomes": {outcome.value: count for outcome, count in summary.outcomes.items()},
-        "finished": summary.finished,
-        "pending": summary.pending,
-        "best_cycles": summary.best_cycles,
-        "waits": summary.waits,
         **annotation_json(summary.annotation),
     }
 
 
 def annotation_json(annotation: Annotation) -> dict[str, Any]:
     """The comment and tags of a job."""
-    return {
-        "comment": annotation.comment,
-        "tags": list(annotation.tags),
-    }
+    return {"comment": annotation.comment, "tags": list(annotation.tags)}
 
 
 def overview_json(overview: JobOverview) -> dict[str, Any]:
@@ -214,9 +190,7 @@ def overview_json(overview: JobOverview) -> dict[str, Any]:
     best, peak = summary.best_cycles, peak_of(summary.job)
     return {
         **summary_json(summary),
-        "default_cycles": overview.default_cycles,
-        "textbook_cycles": overview.textbook_cycles,
-        "baseline_cycles": overview.baseline_cycles,
+        **_named(overview, "default_cycles textbook_cycles baseline_cycles"),
         "told_against": headline_json(overview.headline),
         "share_of_peak": None if best is None or peak is None else round(peak / best, 4),
         "rate_trials_per_s": _rounded(overview.rate_per_s, 3),
@@ -241,21 +215,15 @@ def batch_json(progress: BatchProgress) -> dict[str, Any]:
     batch = progress.batch
     return {
         "batch": batch.id,
-        "kind": batch.kind,
-        "name": batch.name,
+        **_named(batch, "kind name created_at"),
         "state": progress.state,
         "job_count": len(progress.members),
         "jobs_by_state": dict(Counter(one.word for one in progress.members)),
-        "finished": progress.finished,
-        "ok": progress.ok,
-        "pending": progress.pending,
+        **_named(progress, "finished ok pending"),
         "total": totals_json(progress.totals),
         "budget": {"trials": batch.trials, "seconds": batch.seconds},
-        "created_at": batch.created_at,
-        "user": batch.submission.user,
-        "owner": batch.submission.owner,
+        **_named(batch.submission, "user owner priority"),
         "visibility": visibility(private=batch.submission.private),
-        "priority": batch.submission.priority,
     }
 
 
@@ -285,33 +253,23 @@ def _member_json(one: MemberProgress, problem: Problem) -> dict[str, Any]:
         **problem_json(problem),
         "layers": list(one.member.layers),
         "occurrences": one.member.occurrences,
-        "finished": one.finished,
-        "textbook_cycles": one.textbook_cycles,
-        "best_cycles": one.best_cycles,
+        **_named(one, "finished textbook_cycles best_cycles"),
     }
 
 
 def _layer_json(row: LayerProgress) -> dict[str, Any]:
     layer = row.layer
     return {
-        "name": row.name,
-        "operator": None if layer is None else layer.operator,
-        "kernel": row.kernel,
-        "calls": row.calls,
-        "macs": None if layer is None else layer.macs,
-        "share_of_macs": None if layer is None else layer.share_of_macs,
+        **_named(row, "name kernel calls textbook_cycles best_cycles left_cycles"),
+        **_named(layer, "operator macs share_of_macs output_bytes"),
         "steps_apart": None if layer is None else layer.steps,
         "on_host": layer is not None and layer.on_host,
         "note": "" if layer is None else layer.note,
         "reads": [] if layer is None else list(layer.reads),
-        "output_bytes": None if layer is None else layer.output_bytes,
         "within": "" if layer is None else layer.within,
         "job": None if row.progress is None else row.progress.member.job,
-        "textbook_cycles": row.textbook_cycles,
-        "best_cycles": row.best_cycles,
         "share": _rounded(row.share, 4),
         "speedup": _rounded(row.speedup, 4),
-        "left_cycles": row.left_cycles,
     }
 
 
@@ -343,8 +301,7 @@ def conductors_json(store: SqlStore) -> list[dict[str, Any]]:
         found.append(
             {
                 "host": owner.host.partition("/")[0],
-                "pid": owner.pid,
-                "started_at": owner.started_at,
+                **_named(owner, "pid started_at"),
                 "jobs": [] if work is None else list(work.jobs),
                 **_report_json(one),
             }
@@ -353,7 +310,6 @@ def conductors_json(store: SqlStore) -> list[dict[str, Any]]:
 
 
 def _report_json(one: Conductor | None) -> dict[str, Any]:
-    names = ("slots", "version", "artifacts", "clock_offset_s", "seen_at")
     return {
         "fit": one is None or one.fit,
         "lacks": [] if one is None else [asdict(lack) for lack in one.lacks],
@@ -361,7 +317,7 @@ def _report_json(one: Conductor | None) -> dict[str, Any]:
         "measurers": [] if one is None else list(one.abilities.measurers),
         "executor": "threads" if one is None else one.executor,
         "workers": [] if one is None else [asdict(worker) for worker in one.workers],
-        **{name: getattr(one, name, None) for name in names},
+        **_named(one, "slots version artifacts clock_offset_s seen_at"),
     }
 
 
@@ -475,7 +431,5 @@ def _promotion(promotion: Promotion, trial: Trial, peak: float) -> dict[str, Any
         **measurement_json(promotion.measurement, peak),
         "trial_cycles": None if low is None else low.cycles,
         "trial_fidelity": None if low is None else low.fidelity,
-        "error": promotion.error,
-        "started_at": promotion.started_at,
-        "finished_at": promotion.finished_at,
+        **_named(promotion, "error started_at finished_at"),
     }
