@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from tuner.errors import UserError
+from tuner.machine.addresses import in_url
 
 TRUSTED_PROXIES_VARIABLE = "HVXTUNE_TRUSTED_PROXIES"
 _MAPPED = "::ffff:"
@@ -93,8 +94,7 @@ class Settings:
     def url(self) -> str:
         """Where clients on this machine reach it."""
         scheme = "https" if self.tls_certificate else "http"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{scheme}://{host}:{self.port}"
+        return f"{scheme}://{in_url(self.host)}:{self.port}"
 
 
 def default_server() -> str | None:

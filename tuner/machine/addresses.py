@@ -22,6 +22,11 @@ def is_loopback(host: str) -> bool:
     return bool(found) and all(ip_address(str(one[4][0])).is_loopback for one in found)
 
 
+def in_url(host: str) -> str:
+    """``host`` as it stands before a port: an address of IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 def address_towards(host: str, port: int) -> str:
     """The address of this machine by which it reaches ``host``. Sends nothing. ``UserError`` if
     there is no such host, or no way to it."""

@@ -19,6 +19,7 @@ from tuner.executor.cluster.encryption import Certificates, certificates_for
 from tuner.executor.cluster.offers import MeasurerOffer, Offer
 from tuner.executor.cluster.tasks import Answer, followed
 from tuner.log_ids import ids
+from tuner.machine.addresses import in_url
 from tuner.machine.fitness import Abilities, Capacity, Examined, Lack, Worker
 from tuner.measure.measurer import DEVICE_ATTEMPTS
 
@@ -50,8 +51,7 @@ class Place:
     @property
     def address(self) -> str:
         """As Dask has it: ``tcp://HOST:PORT``, ``tls://[HOST]:PORT``."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'tls' if self.certificates else 'tcp'}://{host}:{self.port}"
+        return f"{'tls' if self.certificates else 'tcp'}://{in_url(self.host)}:{self.port}"
 
 
 def find_place(text: str, named: str = "executor") -> Place:

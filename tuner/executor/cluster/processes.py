@@ -16,7 +16,7 @@ from tuner.executor.cluster.connection import CONNECT_S, REPORT, find_place, req
 from tuner.executor.cluster.encryption import certificates_for
 from tuner.executor.cluster.offers import Offer, examine
 from tuner.executor.cluster.tasks import OPENED
-from tuner.machine.addresses import address_towards
+from tuner.machine.addresses import address_towards, in_url
 
 if TYPE_CHECKING:
     from distributed import Scheduler, Worker
@@ -56,7 +56,7 @@ def run_scheduler(host: str, port: int, announce: Callable[[str], None]) -> None
 
     async def run() -> None:
         scheduler: Scheduler = scheduler_class(
-            host=host,
+            host=in_url(host),
             port=port,
             protocol="tls" if certificates else "tcp",
             security=certificates.security if certificates else None,
@@ -107,7 +107,7 @@ def run_worker(scheduler: str, *, slots: int, host: str | None, name: str) -> No
                 place.address,
                 nthreads=slots,
                 name=name,
-                host=host,
+                host=in_url(host),
                 protocol="tls" if place.certificates else "tcp",
                 security=place.certificates.security if place.certificates else None,
                 local_directory=scratch,

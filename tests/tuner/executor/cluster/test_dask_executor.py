@@ -206,6 +206,10 @@ def test_a_wrong_address_is_named(address: str) -> None:
         connection.find_place(address)
 
 
+def test_an_address_of_ipv6_keeps_its_brackets() -> None:
+    assert connection.find_place("dask://[::1]:8786").address == "tcp://[::1]:8786"
+
+
 def test_nobody_at_the_address_is_told_with_the_next_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
