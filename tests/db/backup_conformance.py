@@ -22,7 +22,7 @@ from db.access.sessions import begin_session, token_of_session
 from db.access.tokens import Token, add_token
 from db.exchange import copy_store, restore_backup, write_backup
 from db.exchange.rows import kept_tables
-from db.jobs.annotations import annotate, pin
+from db.jobs.annotations import annotate
 from db.schema import stored_schema
 from db.sql_store import SqlStore
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
@@ -36,7 +36,7 @@ MakeStore = Callable[[], SqlStore]
 
 
 def fill(store: SqlStore) -> None:
-    """A job with two measured trials and a comment, a pin, a saved view, a token, an
+    """A job with two measured trials and a comment, a token, an
     upload, a session and an entry of the audit."""
     job = store.create_job(spec(), SPACE, TOOLCHAIN)
     token = store.claim(job.id)
@@ -46,7 +46,6 @@ def fill(store: SqlStore) -> None:
     add_token(store, Token("k3zq7a2m", "ann", "0" * 64, ["read"], {"running_jobs": 2}))
     pipelines.keep(store, UPLOAD, "blur", "ann", {"stages": []})
     annotate(store, job.id, comment="kept", add_tags=["kept"])
-    pin(store, job.id)
     begin_session(store, "5" * 64, "k3zq7a2m", 3600)
     note_down(store, "before")
 
