@@ -40,8 +40,8 @@ add_family("hvxtune.kernels", "blocked:", "tuner.kernels.blocked:BlockedKernels"
 
 
 def __dir__() -> list[str]:
-    """With what is imported on first use: ``help(tuner)`` shows it."""
-    return sorted({*globals(), *__all__})
+    """What is for others, imported on first use: ``help(tuner)`` shows it."""
+    return list(__all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -76,6 +76,12 @@ def ci(
     from service.fetching.pins import read_pins
 
     pins = read_pins(lock)
+    if not lock.exists():
+        raise UserError(
+            f"--lock {lock}: no such file",
+            accepted="the lock file of a project, which `hvxtune fetch` makes",
+            next_step="run it in the project's folder, or give --lock",
+        )
     if not pins:
         raise NotStoredError(f"{lock} pins nothing", next_step="`hvxtune fetch` pins schedules")
     pinning = Pinning(lock, update=False, offline=False, server=server, archive=archive)

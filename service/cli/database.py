@@ -252,8 +252,10 @@ def export_schedules(
     server: ServerAddress = None,
 ) -> None:
     """Write the stored schedules, with their objects, to FILE."""
+    from tuner.problem.target import find_target
+
     with connected(server) as client:
-        client.export(file, kernel, target)
+        client.export(file, kernel, None if target is None else find_target(target).name)
     print_line(f"wrote {file}")
 
 

@@ -84,8 +84,7 @@ def _targets(named: Sequence[str]) -> list[Target]:
     from tuner.problem.target import find_target
 
     names = [name.strip() for text in named for name in text.split(",") if name.strip()]
-    full = [name if name.startswith("hexagon-") else f"hexagon-{name}" for name in names]
-    return sorted((find_target(name) for name in full), key=lambda target: target.arch)
+    return sorted(map(find_target, names), key=lambda target: target.arch)
 
 
 def doctor(as_json: AsJson = False) -> None:

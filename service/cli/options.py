@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -240,25 +240,15 @@ def read_params(texts: Sequence[str] | None) -> dict[str, int]:
 
 
 def read_percent(option: str, text: str) -> float:
-    """The share that ``text`` (``1%``) means, between 0 and 1; ``UserError`` for anything else."""
+    """The share that ``text`` (``1%`` or ``1``) means, between 0 and 1; ``UserError`` for anything
+    else."""
     try:
         share = float(text.removesuffix("%")) / 100
     except ValueError:
         share = 0.0
-    if not (text.endswith("%") and 0 < share < 1):
+    if not 0 < share < 1:
         raise UserError(f"{option} '{text[:40]}'", accepted=f"a percentage, as {option} 1%")
     return share
-
-
-def require_no_service(options: Mapping[str, Any]) -> None:
-    """``UserError`` if one of these job options means nothing without a service."""
-    for name, value in options.items():
-        option = _OPTIONS[name]
-        if option.at_service and value != option.default:
-            raise UserError(
-                f"{option.flags[0]} without a service",
-                next_step=f"give --server, or leave it out: {option.at_service}",
-            )
 
 
 def read_server(given: str | None) -> str | None:

@@ -36,7 +36,7 @@ from service.cli.output import print_json, print_line, print_sentence
 from service.cli.summary import form_label, print_config, print_doubt, print_figures, print_loose
 from service.labels import shown_name
 from service.suggested_files import way_to
-from tuner.errors import UserError
+from tuner.errors import NotStoredError, UserError
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import Fidelity
 
@@ -153,14 +153,15 @@ def fetch(
     cache: CacheName = "warm",
     min_fidelity: LeastFidelity = "model",
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "-o",
             "--output",
             metavar="DIR",
-            help="Write the files there; of a network also NAME.tar.gz.",
+            help="Write the files there (here); of a network also NAME.tar.gz.",
+            show_default=False,
         ),
-    ] = Path(),
+    ] = None,
     name: Annotated[
         str | None,
         typer.Option(
@@ -174,7 +175,10 @@ def fetch(
         Path, typer.Option("--lock", metavar="FILE", help="The lock file.")
     ] = DEFAULT_LOCK,
     update: Annotated[
-        bool, typer.Option("--update", help="Pin what is best now, whatever is pinned.")
+        bool,
+        typer.Option(
+            "--update", help="Pin what is best now; without KERNEL, for all pins of the lock file."
+        ),
     ] = False,
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no service: lock file and cache must do.")
@@ -226,10 +230,13 @@ def fetch(
         for option, given in refused.items():
             if given:
                 raise UserError(f"--network with {option}", next_step=f"leave {option} out")
-        _fetch_network(network, axis, name, target, output, pinning, as_json=as_json)
+        _fetch_network(network, axis, name, target, output or Path(), pinning, as_json=as_json)
         return
     if axis:
         raise UserError(f"--axis {axis[0]} without --network", next_step="leave it out")
+    if kernel is None and update:
+        _update_all(pinning, output, as_json=as_json)
+        return
     if kernel is None:
         raise UserError(
             "fetch without KERNEL",
@@ -249,7 +256,7 @@ def fetch(
     wish = Wish(name or default_name(problem, called), lookup, schedule, sources)
     with pinning.source() as offers:
         fetched = fetch_files(
-            wish, offers, folder=output, lock=lock, cache=ClientCache(), update=update
+            wish, offers, folder=output or Path(), lock=lock, cache=ClientCache(), update=update
         )
     if fetched.notice:
         sys.stderr.write(f"warning: {wish.name}: {fetched.notice}\n")
@@ -265,6 +272,43 @@ def fetch(
     print_loose(problem)
     for path in fetched.files.values():
         print_line(f"  {path}")
+
+
+def _update_all(pinning: Pinning, output: Path | None, *, as_json: bool) -> None:
+    """Pins the best schedule now for every function in the lock file. Files are written where that
+    is asked; builds find them in the cache. Networks are left: to pin one takes its model."""
+    from tempfile import TemporaryDirectory
+
+    from service.client.cache import ClientCache
+    from service.fetching import Wish
+    from service.fetching import fetch as fetch_files
+    from service.fetching.pins import Pin, read_pins
+    from tuner.jobs.tuning import find_problem
+
+    pins = read_pins(pinning.lock)
+    if not pins:
+        raise NotStoredError(
+            f"{pinning.lock} pins nothing", next_step="`hvxtune fetch KERNEL` pins a schedule"
+        )
+    done = []
+    with pinning.source() as offers, TemporaryDirectory() as aside:
+        for name, pin in sorted(pins.items()):
+            if not isinstance(pin, Pin):
+                sys.stderr.write(f"{name}: a network; `hvxtune fetch --network` updates it\n")
+                continue
+            problem = find_problem(pin.kernel, pin.params, pin.target, pin.contract)
+            lookup = _lookup(problem, "cold" if pin.cache == "cold" else "warm", "model")
+            wish = Wish(name, lookup, bool(pin.schedule_file), pin.source)
+            folder = output or Path(aside)
+            fetched = fetch_files(
+                wish, offers, folder=folder, lock=pinning.lock, cache=ClientCache(), update=True
+            )
+            done.append({**_fetched_json(name, fetched), "cycles_before": pin.cycles})
+    if as_json:
+        print_json({"pins": done})
+        return
+    for one in done:
+        print_line(f"{one['name']}: {one['cycles']:,} cycles, before {one['cycles_before']:,}")
 
 
 def _fetched_json(name: str, fetched: Fetched) -> dict[str, object]:

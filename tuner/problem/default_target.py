@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
+from tuner.errors import UserError
 from tuner.paths import cache_dir
-from tuner.problem.target import BASELINE_TARGET, TARGETS
+from tuner.problem.target import BASELINE_TARGET, TARGETS, find_target
 
 TARGET_VARIABLE = "HVXTUNE_TARGET"
 CHOSEN = "default-target"
@@ -25,6 +27,8 @@ def default_target() -> str:
     """
     named = named_target()
     if named is not None:
+        with suppress(UserError):
+            return find_target(named).name
         return named
     try:
         chosen = (cache_dir() / CHOSEN).read_text().strip()

@@ -188,14 +188,20 @@ def target_sources() -> dict[str, str]:
     return sources_of(_TABLE.read_text())
 
 
+_PREFIX = "hexagon-"
+
+
 def find_target(name: str) -> Target:
-    """The target called ``name``; ``UserError`` names the accepted ones otherwise."""
-    try:
-        return TARGETS[name]
-    except KeyError:
-        near = difflib.get_close_matches(name, TARGETS, n=1)
-        raise UserError(
-            f"unknown target '{name}'",
-            accepted=", ".join(TARGETS),
-            next_step=f"did you mean {near[0]}?" if near else "choose one of these",
-        ) from None
+    """The target called ``name``, in full or without ``hexagon-``, such as ``v66``; ``UserError``
+    names those of its arch otherwise."""
+    found = TARGETS.get(name) or TARGETS.get(f"{_PREFIX}{name}")
+    if found is not None:
+        return found
+    whole = name if name.startswith(_PREFIX) else f"{_PREFIX}{name}"
+    near = difflib.get_close_matches(whole, TARGETS, n=1)
+    archs = ", ".join(name for name, target in TARGETS.items() if target.soc is None)
+    raise UserError(
+        f"unknown target '{name[:40]}'",
+        accepted=f"{archs}, and chips of these",
+        next_step=f"did you mean {near[0]}?" if near else "`hvxtune targets` lists them",
+    )

@@ -68,8 +68,7 @@ class Option:
     not. ``choices`` are the values that would do, or the name of what knows them
     (:func:`tuner.jobs.choices.choices_of`). ``unset`` says what leaving it out means, where the
     default does not. ``switch`` is the value that a mere flag, or a ticked box, stands for.
-    ``at_service`` says why it means nothing without a service; such an option has its default
-    there. ``see`` is where docs/ says more.
+    ``see`` is where docs/ says more.
     ``listed`` ones are shown in lists of jobs, too; ``first`` ones are what most jobs are told, and
     are shown before the others.
     """
@@ -91,7 +90,6 @@ class Option:
     switch: str
     flag: str
     metavar: str
-    at_service: str
     example: Any
     see: str
     listed: bool
@@ -387,7 +385,6 @@ class JobOptions(SearchOptions):
         JOB,
         least=-MOST_PRIORITY,
         most=MOST_PRIORITY,
-        at_service="a job of this machine runs at once",
     )
     visibility: Visibility | None = option(
         None,
@@ -398,7 +395,6 @@ class JobOptions(SearchOptions):
         see="service.md#owners",
         switch="private",
         unset="as the upload that is tuned; shared for kernels",
-        at_service="anybody who opens this machine's database sees all of it",
     )
 
     @classmethod
@@ -483,7 +479,6 @@ def _option(name: str, hint: Any, default: Any, facts: Mapping[str, Any]) -> Opt
         switch=facts.get("switch", ""),
         flag=facts.get("flag", ""),
         metavar=facts.get("metavar", ""),
-        at_service=facts.get("at_service", ""),
         example=facts.get("example"),
         see=facts.get("see", ""),
         listed=facts.get("listed", False),

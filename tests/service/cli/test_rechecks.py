@@ -131,7 +131,14 @@ def test_a_pin_slower_than_what_is_stored_fails(hvxtune, pinned, tmp_path):
     shown = hvxtune("schedule", "ci")
     assert "1 of 2 pins are slower" in shown.out
     assert f"{slower:,}" in shown.out
-    assert hvxtune("schedule", "ci", "--tolerance", "6%").status == 0
+    for tolerance in ("6%", "6"):
+        assert hvxtune("schedule", "ci", "--tolerance", tolerance).status == 0
+    updated = hvxtune("fetch", "--update", "--json").json["pins"]
+    assert [(one["name"], one["cycles"] == one["cycles_before"]) for one in updated] == [
+        ("s1024", True),
+        ("s512", False),
+    ]
+    assert hvxtune("schedule", "ci").status == 0
 
 
 def test_a_pin_without_anything_to_compare_is_not_passed(hvxtune, pinned, tmp_path, monkeypatch):
@@ -150,7 +157,12 @@ def test_fidelities_are_not_compared(hvxtune, pinned, tmp_path):
     assert json.dumps(rows)
 
 
-def test_an_empty_lock_file_is_said(hvxtune, bench):
+def test_a_lock_file_that_is_empty_or_missing_is_said(hvxtune, bench, tmp_path):
     answer = hvxtune("schedule", "ci")
-    assert answer.status == Exit.NOT_STORED
-    assert "hvxtune.lock pins nothing" in answer.error_line
+    assert answer.status == Exit.USAGE
+    assert "hvxtune.lock: no such file" in answer.error_line
+    (tmp_path / "hvxtune.lock").write_text("version = 1\n")
+    for command in (["schedule", "ci"], ["fetch", "--update"]):
+        answer = hvxtune(*command)
+        assert answer.status == Exit.NOT_STORED
+        assert "hvxtune.lock pins nothing" in answer.error_line
