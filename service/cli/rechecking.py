@@ -131,6 +131,7 @@ def _row(schedule: Schedule, lookup: Lookup) -> dict[str, Any]:
     row: dict[str, Any] = {
         "schedule": schedule.public_id,
         **problem_json(schedule.problem),
+        "display_name": schedule.kernel_label or schedule.problem.workload.kernel,
         "cache": lookup.cache,
         "fidelity": before.fidelity,
         "cycles_before": before.cycles,

@@ -40,7 +40,9 @@ def test_gains_and_losses_are_told(hvxtune, bench, tuned, monkeypatch):
     for row in rows.values():
         assert row["cycles_before"] == cycles[row["params"]["n"]]
         assert row["change"] == round(row["cycles"] / row["cycles_before"] - 1, 4)
-    shown = hvxtune("schedule", "recheck").out
+    again = hvxtune("schedule", "recheck")
+    assert again.status == 0, again.err
+    shown = again.out
     assert "gain" in shown
     assert "loss" in shown
     assert "2 schedules: 1 gain, 1 loss (model cycles)" in shown
