@@ -417,7 +417,7 @@ class JobEventRow(Base):
 class AnnotationRow(Base):
     """The comment that people wrote to a job (:mod:`db.jobs.annotations`).
 
-    This table, tags and pins have no foreign key to ``jobs``: the check of one would lock a row
+    This table and tags have no foreign key to ``jobs``: the check of one would lock a row
     that conductors lock for every trial. Jobs are never deleted.
     """
 

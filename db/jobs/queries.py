@@ -164,10 +164,9 @@ MOST_WORDS = 8
 class JobFilters:
     """Which jobs are meant; ``None`` means all. Those that are ``paused`` are ``queued`` too.
 
-    ``kernel`` is its name or its display name, as an upload has; ``pinned`` is about the pins of
-    the user who asks. Each word of ``text`` is part of the kernel's name or display name, the name
-    of the network or set, the id, the user, the target, the contract or the comment,
-    or a whole tag.
+    ``kernel`` is its name or its display name, as an upload has. Each word of ``text`` is part of
+    the kernel's name or display name, the name of the network or set, the id, the user, the
+    target, the contract or the comment, or a whole tag.
     """
 
     state: JobState | None = None
