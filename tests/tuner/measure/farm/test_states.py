@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.errors import InternalError, UserError
+from tuner.errors import UserError
 from tuner.measure.farm.roster import (
     LEASE_S,
-    LEGAL,
     RECENT_RUNS,
     Checked,
     DeviceState,
@@ -22,8 +19,6 @@ from tuner.measure.farm.roster import (
     MemoryRoster,
     Purpose,
     Tally,
-    enrolled,
-    move,
 )
 
 STATES = list(DeviceState)
@@ -40,16 +35,6 @@ steps = st.lists(
     ),
     max_size=40,
 )
-
-
-def test_only_legal_moves_are_made() -> None:
-    for before, after in product(STATES, STATES):
-        record = replace(enrolled(PHONE, 0.0), state=before)
-        if after is before or after in LEGAL[before]:
-            assert move(record, after, "why", 1.0).state is after
-        else:
-            with pytest.raises(InternalError, match=f"from {before} to {after}"):
-                move(record, after, "why", 1.0)
 
 
 @given(steps)
