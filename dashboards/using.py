@@ -11,9 +11,10 @@ from dashboards.job_view import JobView
 from db.audience import Viewer
 from db.pipelines import named
 from db.sql_store import SqlStore
+from service.labels import told_params
 from service.suggested_files import identifier
 from tuner.errors import UserError
-from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX, find_kernel
+from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX
 from tuner.records.trial import Trial
 
 FILES = {"object": "o", "header": "h", "schedule": "schedule.h", "loopnest": "loopnest.txt",
@@ -50,7 +51,7 @@ def use_of(request: Request, store: SqlStore, view: JobView) -> Use:
     problem = view.job.spec.problem
     viewer = request.state.viewer.caller.viewer
     kernel = typed_name(store, view.kernel, view.job.submission.kernel_label, viewer)
-    params = [f"{name}={value}" for name, value in told_params(view)]
+    params = told_params(view.kernel, view.params)
     server = str(request.base_url).removesuffix("/").removesuffix("/ui")
     asked = ["hvxtune", "best", kernel, *(part for param in params for part in ("-p", param))]
     places = ["--target", problem.target.name, "--contract", problem.contract.value]
@@ -68,16 +69,6 @@ def use_of(request: Request, store: SqlStore, view: JobView) -> Use:
         f"                 SERVER {server})"
     )
     return Use(" \\\n  ".join(map(shlex.join, lines)), cmake)
-
-
-def told_params(view: JobView) -> list[tuple[str, int]]:
-    """The parameters of a job that are not their kernel's defaults; all of them for a kernel that
-    is not installed here any more."""
-    try:
-        defaults = {param.name: param.default for param in find_kernel(view.kernel).params}
-    except UserError:
-        defaults = {}
-    return [(name, value) for name, value in view.params.items() if defaults.get(name) != value]
 
 
 def typed_name(store: SqlStore, kernel: str, label: str, viewer: Viewer) -> str:

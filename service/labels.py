@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tuner.records.candidate import Problem
 
 
@@ -24,6 +26,19 @@ def shown_name(kernel: str) -> str:
 
     with open_store() as store:
         return named(store, kernel, local_viewer()).label or kernel
+
+
+def told_params(kernel: str, params: Mapping[str, int]) -> list[str]:
+    """``NAME=VALUE`` of the parameters that are not the kernel's defaults; of all, for one that
+    this machine does not know."""
+    from tuner.errors import UserError
+    from tuner.kernels import find_kernel
+
+    try:
+        defaults = {param.name: param.default for param in find_kernel(kernel).params}
+    except UserError:
+        defaults = {}
+    return [f"{name}={value}" for name, value in params.items() if defaults.get(name) != value]
 
 
 def problem_options(problem: Problem) -> str:

@@ -39,6 +39,7 @@ from tuner.packages.files import Package, find, from_archive, kept, read
 from tuner.problem.contract import Contract
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.problem.target import TARGETS, find_target
+from tuner.records.request import DEFAULT_TRIALS_OF_A_WORKLOAD
 from tuner.space import Space
 from tuner.uploaded import files as uploaded_files
 
@@ -48,7 +49,6 @@ MOST = 100
 """Uploads, packages and networks that are listed."""
 LATEST = 20
 """Schedules that the page of one kernel lists."""
-LAYER_TRIALS = 40
 _SEPARATOR = " \N{MIDDLE DOT} "
 
 Store = Annotated[SqlStore, Depends(store_of)]
@@ -176,7 +176,7 @@ def tune_network(
     trials = int(given) if re.fullmatch(r"\d{1,6}", given) else None
     try:
         asked = {"name": name, "layers": json.loads(form.text("layers"))}
-        budget = {"trials": trials or LAYER_TRIALS}
+        budget = {"trials": 1 if trials is None else trials}
         body = NewNetworkBody.model_validate(
             {**asked, "target": form.text("target"), "budget": budget}
         )
@@ -220,7 +220,7 @@ def _model_page(
         sent=json.dumps(layers, separators=(",", ":")),
         targets=list(TARGETS),
         target=request.query_params.get("target") or DEFAULT_TARGET,
-        trials=LAYER_TRIALS,
+        trials=DEFAULT_TRIALS_OF_A_WORKLOAD,
     )
 
 

@@ -220,26 +220,15 @@ def problem_options(form: Mapping[str, Any], client: BlockingClient) -> str:
     """The part of a command that names the problem of a job: by the names that people gave, and
     only what differs from the defaults."""
     from service.here import Here
+    from service.labels import told_params
 
-    defaults = _defaults(form["kernel"])
     words = [_address(form, client)]
-    words += [f"-p {n}={v}" for n, v in form["params"].items() if defaults.get(n) != v]
+    words += [f"-p {told}" for told in told_params(form["kernel"], form["params"])]
     if not (isinstance(client, Here) and form["target"] == DEFAULT_TARGET):
         words.append(f"--target {form['target']}")
     if form["contract"] != DEFAULT_CONTRACT:
         words.append(f"--contract {form['contract']}")
     return " ".join(words)
-
-
-def _defaults(kernel: str) -> Mapping[str, int]:
-    """Of the parameters of a kernel; none of one that this machine does not know."""
-    from tuner.errors import UserError
-    from tuner.kernels import find_kernel
-
-    try:
-        return {param.name: param.default for param in find_kernel(kernel).params}
-    except UserError:
-        return {}
 
 
 def _address(form: Mapping[str, Any], client: BlockingClient) -> str:

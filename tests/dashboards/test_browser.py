@@ -78,7 +78,7 @@ def network(service: Served) -> str:
     """A set of two jobs of a trial each, which may still be under way."""
     workloads = [{"kernel": "scale_u8", "params": {"n": n}} for n in (512, 1024)]
     with Client(service.url, token=service.token) as client:
-        made = client.submit(workloads=workloads, name="two layers", trials=1)
+        made = client.submit(workloads=workloads, name="two layers", trials=2)
     return str(made[0]["batch"])
 
 
@@ -169,6 +169,7 @@ def test_a_job_goes_from_the_form_to_its_object(visit: Visit, tmp_path: Path) ->
     page.wait_for_url("**kernel=scale_u8*")
     page.get_by_label("n", exact=True).fill("256")
     page.get_by_label("Trials").fill("12")
+    page.get_by_text("More", exact=True).click()
     page.get_by_label("bytes of the candidate's own code").check()
     visit.check()
     page.get_by_role("button", name="Submit").click()
