@@ -57,3 +57,10 @@ def test_only_open_shapes_are_tried_in_other_shapes(contract: Contract) -> None:
         case.arguments[0].spec.shape for case in cases_of(scale_problem(contract, n=512)).cases
     }
     assert (len(shapes) > 1) == (contract is not Contract.STATIC)
+
+
+def test_cases_of_one_shape_lie_in_ways_that_no_other_does() -> None:
+    cases = cases_of(scale_problem(Contract.NONE)).cases
+    alike = [case for case in cases if case.arguments[0].spec == cases[0].arguments[0].spec]
+    layouts = {case.arguments[0].layout for case in alike}
+    assert len(layouts) > len(alike) // 2
