@@ -293,7 +293,7 @@ def test_what_runs_in_one_image_is_tuned_planned_and_shown(
     tune = ["network", "tune", str(residual), "--trials", "4", "--workers", "1", "--json"]
     assert main([*tune, *with_units]) == 0
     tuned = json.loads(capsys.readouterr().out)
-    assert [one["kernel"] for one in tuned["workloads"]] == list(filter(None, IN_BLOCKS))
+    assert [one["kernel"] for one in tuned["jobs"]] == list(filter(None, IN_BLOCKS))
     assert tuned["total"]["layers"] == 4
     assert main(["network", "show", "residual", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)["layers"][1:-1]
