@@ -291,7 +291,7 @@ def model(tmp_path_factory):
     return path
 
 
-TUNE_NETWORK = ["network", "tune", "--trials", "2", "--workers", "1"]
+TUNE_NETWORK = ["network", "tune", "--trials", "16", "--workers", "1"]
 
 
 def test_a_network_is_tuned_and_planned_there_from_its_shapes(
