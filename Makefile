@@ -81,9 +81,10 @@ vendor-assets: ## fetch the browser code under dashboards/static/vendor anew (ne
 lock: ## pin the dependencies anew (UPGRADE=--upgrade takes newer versions)
 	$(PYTHON) -m venv build/lock-tool
 	build/lock-tool/bin/pip install --quiet uv==0.13.8
-	$(COMPILE_LOCK) --group dev --extra calibrate --extra cmaes --extra dask --extra docs --extra network --extra plan --extra postgres \
+	$(COMPILE_LOCK) --output-file $(LOCK)/runtime.txt pyproject.toml
+	$(COMPILE_LOCK) --group dev --extra calibrate --extra cmaes --extra dask --extra docs --extra network --extra plan --extra postgres --constraint $(LOCK)/runtime.txt \
 		--output-file $(LOCK)/dev.txt pyproject.toml
-	$(COMPILE_LOCK) --constraint $(LOCK)/dev.txt --output-file $(LOCK)/runtime.txt pyproject.toml
+	$(COMPILE_LOCK) --group client-generator --output-file $(LOCK)/client-generator.txt
 
 clean: ## remove what make made here (state directory and cache stay)
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

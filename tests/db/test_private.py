@@ -51,7 +51,7 @@ def test_nothing_is_ever_made_open_to_others(
         made = {path.name for path in (state / "deep" / "down").iterdir()}
         wanted = {DATABASE_FILE, f"{DATABASE_FILE}-wal", f"{DATABASE_FILE}-shm"}
         assert made == {*wanted, "artifacts", "pipelines", "token"}
-        assert len(list(state.rglob("*.zip"))) == 2
+        assert len(list((state / "deep").rglob("*.zip"))) == 2
         assert open_to_others(state) == []
     assert chmods == [], "made with their modes, not changed afterwards"
 

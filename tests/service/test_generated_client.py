@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import subprocess
-import sys
+import venv
 import zipfile
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,18 @@ from tuner.conformance.patience import PATIENCE_S, until
 pytestmark = pytest.mark.slow
 
 PACKAGE = "generated_client"
+LOCK = Path(__file__).parents[2] / ".ci" / "lock" / "client-generator.txt"
+
+
+def generator_in(folder: Path) -> Path:
+    """The Python of a new environment in ``folder`` with the pinned generator, whose typer is older
+    than ours."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
+    pinned = ["--require-hashes", "--only-binary", ":all:", "--no-deps", "-r", LOCK]
+    subprocess.run([*pip, *pinned], check=True, capture_output=True, timeout=PATIENCE_S)
+    return python
 
 
 def test_it_takes_a_job_from_submission_to_the_object(
@@ -26,8 +38,9 @@ def test_it_takes_a_job_from_submission_to_the_object(
     with served(tmp_path / "state") as service:
         (tmp_path / "openapi.json").write_bytes(service.get("/openapi.json").content)
         (tmp_path / "config.yml").write_text("post_hooks: []\n")
+        python = generator_in(tmp_path / "venv")
         subprocess.run(
-            [sys.executable, "-m", "openapi_python_client", "generate", "--meta", "none",
+            [python, "-m", "openapi_python_client", "generate", "--meta", "none",
              "--fail-on-warning", "--path", "openapi.json", "--config", "config.yml",
              "--output-path", PACKAGE],
             cwd=tmp_path, check=True, capture_output=True, timeout=PATIENCE_S,

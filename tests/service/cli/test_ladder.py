@@ -57,7 +57,7 @@ def test_a_job_without_promotions_has_no_ladder(hvxtune: Any, bench: Any) -> Non
     ("options", "told"),
     [
         (("--promote-to", "qemu"), "fidelity model"),
-        (("--promote-to", STAND_IN_PHONE, "--promote", "0"), "promote=0"),
+        (("--promote-to", STAND_IN_PHONE, "--promote", "0"), "--promote 0"),
         (("--promote-to", "no-such-tag"), ""),
     ],
 )
