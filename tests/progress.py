@@ -79,11 +79,15 @@ class Progress:
     def _apart_s(self) -> float:
         return 0.2 if self._plugins.getplugin("terminalreporter").isatty() else 15.0
 
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """No letters: what failed has a line already, all else is counted."""
-        if not isinstance(report, pytest.TestReport) or (report.passed and report.when != "call"):
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport | pytest.CollectReport
+    ) -> tuple[str, str, str] | None:
+        """No letter for what is counted, or has a line already."""
+        if report.when == "collect" or hasattr(report, "wasxfail"):
             return None
-        return report.outcome if report.when == "call" else "error", "", report.outcome.upper()
+        if report.skipped or report.when == "call":
+            return report.outcome, "", report.outcome.upper()
+        return ("error", "", "ERROR") if report.failed else None
 
     def pytest_sessionfinish(self) -> None:
         self._cache.set(_KEY, {**self._last, **self._took})

@@ -183,7 +183,10 @@ def test_make_test_goes_a_path_through_every_room():
 
 
 def test_progress_tells_what_failed_and_how_far_the_run_is(tmp_path):
-    (tmp_path / "test_two.py").write_text("def test_a(): pass\ndef test_b(): assert False\n")
+    (tmp_path / "test_three.py").write_text(
+        "import pytest\ndef test_a(): pass\ndef test_b(): assert False\n"
+        "@pytest.mark.skip\ndef test_c(): pass\n"
+    )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.progress", "--rootdir", tmp_path]
     run = subprocess.run(
         [*command, tmp_path],
@@ -192,8 +195,9 @@ def test_progress_tells_what_failed_and_how_far_the_run_is(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert "FAILED test_two.py::test_b (call)\n" in run.stdout
-    assert "\n2 of 2 tests, 1 failed, about 0:00 to go\n" in run.stdout
+    assert "FAILED test_three.py::test_b (call)\n" in run.stdout
+    assert "\n3 of 3 tests, 1 failed, about 0:00 to go\n" in run.stdout
+    assert "1 failed, 1 passed, 1 skipped in " in run.stdout
 
 
 def test_a_new_test_weighs_what_those_of_its_file_took():
