@@ -105,14 +105,15 @@ def compare(
 ) -> Response:
     """The choice, and below it the comparison once both sides are chosen. For one job alone the
     newest other of its workload is chosen."""
-    choices = _choices(store, asked)
-    if asked.kind == "jobs" and asked.own and not asked.other:
+    mine = find_view(store, asked.own) if asked.kind == "jobs" and asked.own else None
+    choices = _choices(store, asked.kind, mine)
+    if mine and not asked.other:
         alike = next(iter(choices.get(ALIKE, ())), None)
         asked = asked.model_copy(update={"other": alike[0] if alike else ""})
     rows, pair = [], None
     if asked.own and asked.other:
-        if asked.kind == "jobs":
-            pair = _pair(store, asked)
+        if mine:
+            pair = _pair(store, mine, find_view(store, asked.other))
             own, other = (_best_of(one) for one in (pair.own, pair.other))
         else:
             own, other = (_side(store, asked.kind, name) for name in (asked.own, asked.other))
@@ -137,37 +138,36 @@ ALIKE = "the same workload"
 Choices = Mapping[str, Sequence[tuple[str, str]]]
 
 
-def _choices(store: SqlStore, asked: CompareQuery) -> Choices:
-    """Groups of what can be chosen, as value and label."""
-    if asked.kind == "targets":
+def _choices(store: SqlStore, kind: Kind, mine: JobView | None) -> Choices:
+    """Groups of what can be chosen, as value and label; ``mine`` is the job on the first side."""
+    if kind == "targets":
         return {"": [(name, name) for name in TARGETS]}
-    if asked.kind == "contracts":
+    if kind == "contracts":
         return {"": [(name.value, name.value) for name in Contract]}
-    if asked.kind == "toolchains":
+    if kind == "toolchains":
         used = [
             (each.digest, f"{each.digest[:10]}, used {ago(each.last_used_at)}")
             for each in toolchains(store)
         ]
         return {"": used}
-    newest = [
-        view for view in map(JobView, jobs_page(store, JobFilters(), None, CHOICES)) if view.best
-    ]
-    if not asked.own:
+    newest = _measured(store)
+    if mine is None:
         return {"": [(view.id, _label(view)) for view in newest]}
-    mine = find_view(store, asked.own)
     problem = mine.job.spec.problem
-    of_kernel = jobs_page(store, JobFilters(kernel=mine.kernel), None, CHOICES)
-    alike = [
-        view
-        for view in map(JobView, of_kernel)
-        if view.best and view.params == mine.params and view.id != mine.id
-    ]
+    of_kernel = _measured(store, mine.kernel)
+    alike = [view for view in of_kernel if view.params == mine.params and view.id != mine.id]
     # Those of one target and contract first: they differ in their search alone.
     alike.sort(key=lambda view: view.job.spec.problem != problem)
     shown = {view.id for view in (mine, *alike)}
     others = [view for view in newest if view.id not in shown]
     groups = {"this": [mine], ALIKE: alike, "other workloads": others}
     return {name: [(view.id, _label(view)) for view in views] for name, views in groups.items()}
+
+
+def _measured(store: SqlStore, kernel: str | None = None) -> list[JobView]:
+    """The newest jobs that have a best."""
+    filters = JobFilters(kernel=kernel, measured=True)
+    return list(map(JobView, jobs_page(store, filters, None, CHOICES)))
 
 
 def _label(view: JobView) -> str:
@@ -180,8 +180,8 @@ def _label(view: JobView) -> str:
     return " \N{MIDDLE DOT} ".join(parts)
 
 
-def _pair(store: SqlStore, asked: CompareQuery) -> JobPair:
-    views = {"own": find_view(store, asked.own), "other": find_view(store, asked.other)}
+def _pair(store: SqlStore, own: JobView, other: JobView) -> JobPair:
+    views = {"own": own, "other": other}
     sides = {
         name: JobSide(view, key_trials_of(store, view.overview.summary).best)
         for name, view in views.items()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import ColumnElement, Select, String, cast, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, String, cast, exists, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from db.audience import EVERYBODYS
@@ -166,7 +166,8 @@ class JobFilters:
 
     ``kernel`` is its name or its display name, as an upload has. Each word of ``text`` is part of
     the kernel's name or display name, the name of the network or set, the id, the user, the
-    target, the contract or the comment, or a whole tag.
+    target, the contract or the comment, or a whole tag. Those that are ``measured`` have a
+    trial that was.
     """
 
     state: JobState | None = None
@@ -179,6 +180,7 @@ class JobFilters:
     paused: bool | None = None
     text: str | None = None
     tag: str | None = None
+    measured: bool | None = None
 
     @property
     def any(self) -> bool:
@@ -307,6 +309,9 @@ def filtered(
         for word in filters.text.replace("\0", "").split()[:MOST_WORDS]:
             found = (one.icontains(word, autoescape=True) for one in texts)
             wanted = wanted.where(or_(*found, has_tag(jobs.id, word.lower())))
+    if filters.measured is not None:
+        trials = exists().where(TrialRow.job_id == jobs.id, TrialRow.measurement_id.is_not(None))
+        wanted = wanted.where(trials if filters.measured else ~trials)
     if filters.interrupted is not None:
         among = jobs.id.in_(_interrupted(session))
         wanted = wanted.where(among if filters.interrupted else ~among)

@@ -21,8 +21,8 @@ def kernel(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answer(client: TestClient, loose: int | None, **changes: str) -> dict[str, Any]:
-    params = "h=4,n=512" + ("" if loose is None else f",input_loose={loose}")
-    asked = {"kernel": "loose_u8", "params": params, **changes}
+    param = ["h=4", "n=512", *([] if loose is None else [f"input_loose={loose}"])]
+    asked = {"kernel": "loose_u8", "param": param, **changes}
     return dict(client.get("/v1/schedules/best", params=asked).json())
 
 

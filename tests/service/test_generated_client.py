@@ -26,8 +26,8 @@ def generator_in(folder: Path) -> Path:
     than ours."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
-    pinned = ["--require-hashes", "--only-binary", ":all:", "--no-deps", "-r", LOCK]
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
+    pinned = ["--require-hashes", "--only-binary", ":all:", "--no-deps", "-r", str(LOCK)]
     subprocess.run([*pip, *pinned], check=True, capture_output=True, timeout=PATIENCE_S)
     return python
 
