@@ -26,7 +26,7 @@ def generator_in(folder: Path) -> Path:
     than ours."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--quiet"]
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     pinned = ["--require-hashes", "--only-binary", ":all:", "--no-deps", "-r", str(LOCK)]
     subprocess.run([*pip, *pinned], check=True, capture_output=True, timeout=PATIENCE_S)
     return python
