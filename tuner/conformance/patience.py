@@ -10,7 +10,7 @@ PATIENCE_S = 300.0
 test. A limit that a test waits for until it is over is another matter, and much shorter."""
 
 
-def until(reached: Callable[[], object], look_every_s: float = 0.02) -> None:
+def until(reached: Callable[[], object], *, look_every_s: float = 0.02) -> None:
     """Returns once ``reached()`` is true; ``AssertionError`` if it is not within the patience."""
     deadline = time.monotonic() + PATIENCE_S
     while not reached():
