@@ -6,7 +6,6 @@ import onnx
 
 from tests.rig.models.builder import Builder
 
-COUNT = 30
 OPSETS = (13, 15, 17, 19, 21)
 STEPS = (
     *("conv", "group", "depthwise", "add", "mul", "concat", "pool", "average", "sigmoid"),

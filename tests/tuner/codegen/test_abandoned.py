@@ -55,15 +55,3 @@ def test_nothing_is_compiled_afterwards(servers) -> None:
     servers.abandon()
     with pytest.raises(OutOfTimeError):
         servers.made(servers.all[0], {}, ["object"])
-
-
-@pytest.mark.slow
-def test_a_process_that_is_killed_ends_what_it_was_asked(servers) -> None:
-    """The real thing: its client hears of it at once, and a new one is started afterwards."""
-    server = servers.all[0]
-    server.start()
-    process = server._process
-    server.kill()
-    assert process.wait(PATIENCE_S) < 0
-    server.start()
-    assert server._process is not process

@@ -9,14 +9,14 @@ import pytest
 
 from service.cli.measurement import read_config
 from tests.rig.scale_u8 import ScaleU8
-from tuner.codegen import generator_for, generator_of, space_of, starts_of
+from tuner.codegen import generator_of, space_of, starts_of
 from tuner.codegen.portfolio import GENERATOR
 from tuner.executor.baselines import baseline_of
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Problem
-from tuner.records.request import DEFAULT_GENERATOR, JobOptions
+from tuner.records.request import DEFAULT_GENERATOR
 from tuner.space import Config
 
 GEMM = find_kernel("gemm_u8")
@@ -33,12 +33,6 @@ def problem() -> Problem:
     return GEMM.problem({}, Contract.STATIC, find_target("hexagon-v66"))
 
 
-def test_a_job_searches_the_portfolio_unless_told_otherwise() -> None:
-    assert JobOptions.of({}).generator is None
-    assert generator_for(GEMM) == DEFAULT_GENERATOR == "portfolio"
-    assert generator_for(GEMM, "halide") == "halide"
-
-
 def test_a_single_config_says_what_makes_its_code(problem: Problem) -> None:
     schedule = GEMM.textbook_config(problem)
     assert generator_of(GEMM, schedule) == "halide"
@@ -47,7 +41,7 @@ def test_a_single_config_says_what_makes_its_code(problem: Problem) -> None:
     assert generator_of(Packaged(), {GENERATOR: "a knob of the package"}) == "package"
 
 
-@pytest.mark.parametrize("name", ["portfolio", "intrinsics", "c-autovec", "halide"])
+@pytest.mark.parametrize("name", ["portfolio", "intrinsics", "halide"])
 def test_a_stored_config_is_found_with_what_made_it(
     name: str, problem: Problem, tmp_path: Path
 ) -> None:

@@ -30,11 +30,8 @@ def test_calls_are_found_with_their_arguments_however_nested():
     ("index", "follows"),
     [
         ("x - 1", True),
-        ("x*2 + r$x", True),
         ("r$x", False),
-        ("3", False),
         ("max(min(likely(x), 255), 0)", False),
-        ("min(x, 255)", True),
         ("int32((uint8)f(x, y))", False),
     ],
 )
@@ -55,7 +52,6 @@ def test_what_is_read_beside_its_reader_or_looked_up_is_told():
     [
         ("(uint8)mux(c, (uint8)f(x), (uint8)g(x))", True),
         ("select((c == 0), f(x), g(x))", True),
-        ("mux(c1, f(x), g(x))", False),
         ("f(x, y, c) + uint8(c)", False),
     ],
 )

@@ -41,11 +41,9 @@ def measured(generator: IntrinsicsGenerator, problem: Problem, **knobs: KnobValu
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("contract", [Contract.NONE, Contract.STRIDE, Contract.STATIC])
-@pytest.mark.parametrize("kernel", ["gemm_u8", "gemm_i8", "gemm_u8_packed", "gemm_i8_packed"])
-@pytest.mark.parametrize(
-    ("m", "n", "k"), [(1, 31, 3), (7, 257, 129), (33, 64, 32), (3, 1, 200), (65, 130, 16)]
-)
+@pytest.mark.parametrize("contract", [Contract.NONE, Contract.STATIC])
+@pytest.mark.parametrize("kernel", ["gemm_i8", "gemm_u8_packed"])
+@pytest.mark.parametrize(("m", "n", "k"), [(7, 257, 129), (3, 1, 200)])
 def test_products_of_any_shape_are_right(generator, kernel, contract, m, n, k):
     assert measured(generator, problem_of(kernel, contract, m=m, n=n, k=k)).verified
 
@@ -56,7 +54,6 @@ def test_products_of_any_shape_are_right(generator, kernel, contract, m, n, k):
     [
         {"reg_rows": 8, "reg_vectors": 2, "reg_pairs": 2, "reg_end": "held"},
         {"reg_rows": 3, "reg_vectors": 3, "reg_walk": "panels", "reg_fetch": "off"},
-        {"reg_rows": 11, "reg_vectors": 1, "reg_pairs": 1, "reg_end": "free"},
     ],
 )
 def test_every_kind_of_tile_is_right(generator, knobs):
@@ -68,12 +65,8 @@ def test_every_kind_of_tile_is_right(generator, knobs):
 @pytest.mark.parametrize(
     "params",
     [
-        {"height": 8, "width": 8, "channels_in": 24, "channels_out": 40},
         {"height": 7, "width": 7, "channels_in": 144, "channels_out": 16},
-        {"height": 5, "width": 9, "channels_in": 4, "channels_out": 96},
-        {"height": 4, "width": 16, "channels_in": 960, "channels_out": 8},
         {"height": 9, "width": 67, "channels_in": 4, "channels_out": 32, "size": 3, "stride": 2},
-        {"height": 6, "width": 33, "channels_in": 4, "channels_out": 12, "size": 3},
         {"height": 5, "width": 70, "channels_in": 4, "channels_out": 8, "size": 4, "stride": 2},
     ],
 )
@@ -86,17 +79,9 @@ def test_convolutions_with_pixels_in_lanes_are_right(generator, params):
     ("params", "knobs"),
     [
         ({"height": 7, "width": 12, "channels": 32}, {"reg_pixels": 4, "reg_apart": "on"}),
-        ({"height": 5, "width": 7, "channels": 33}, {}),
-        ({"height": 4, "width": 8, "channels": 144}, {"reg_walk": "pixels", "reg_copies": 1}),
         ({"height": 9, "width": 6, "channels": 144, "stride": 2}, {"reg_walk": "pixels"}),
-        ({"height": 6, "width": 8, "channels": 96, "stride": 2}, {}),
         ({"height": 3, "width": 1, "channels": 1, "stride": 2, "zero_in": 0}, {}),
-        ({"height": 3, "width": 5, "channels": 960}, {}),
-        ({"height": 5, "width": 16, "channels": 144}, {"reg_unroll": 1}),
-        ({"height": 7, "width": 36, "channels": 144, "stride": 2}, {"reg_rows": 2}),
         ({"height": 4, "width": 14, "channels": 192, "stride": 2}, {"reg_unroll": 3}),
-        ({"height": 6, "width": 7, "channels": 128, "stride": 2}, {"reg_order": "taps_first"}),
-        ({"height": 1, "width": 1, "channels": 160}, {}),
         ({"height": 2, "width": 2, "channels": 200, "stride": 2, "zero_in": 3}, {}),
     ],
 )
@@ -109,16 +94,10 @@ def test_depthwise_convolutions_are_right(generator, params, knobs):
     ("name", "params", "knobs"),
     [
         ("conv", {"height": 7, "width": 7, "channels_in": 12, "channels_out": 40}, {}),
-        ("conv", {"height": 1, "width": 1, "channels_in": 4, "channels_out": 16}, {}),
-        ("conv", {"height": 9, "width": 30}, {"reg_rows": 4, "reg_vectors": 4, "reg_ahead": 8}),
         ("conv", {"height": 5, "width": 140}, {"reg_rows": 16, "reg_vectors": 1, "reg_unroll": 1}),
         ("conv", {"height": 9, "width": 67, "channels_in": 4, "size": 3, "stride": 2}, {}),
-        ("conv", {"height": 6, "width": 33, "channels_in": 4, "size": 3}, {"reg_vectors": 1}),
         ("depthwise_conv", {"height": 5, "width": 31, "channels": 12}, {"reg_columns": 3}),
-        ("depthwise_conv", {"height": 1, "width": 1, "channels": 4}, {}),
-        ("depthwise_conv", {"height": 9, "width": 70, "channels": 8, "stride": 2}, {}),
         ("depthwise_conv", {"height": 2, "width": 3, "channels": 4, "stride": 2}, {}),
-        ("expanded_conv", {"height": 7, "width": 12, "channels_in": 8, "channels_out": 24}, {}),
         ("expanded_conv", {"height": 8, "width": 9, "stride": 2}, {"reg_columns": 1}),
     ],
 )
@@ -133,8 +112,6 @@ def test_layers_in_channel_blocks_are_right(generator, name, params, knobs):
     [
         (Contract.NONE, {}, "its shape is open"),
         (Contract.STATIC, {"size": 2}, "windows of several pixels need size=3"),
-        (Contract.STATIC, {"size": 3}, "windows of several pixels need size=3 and channels_in=4"),
-        (Contract.STATIC, {"stride": 2}, "skips pixels"),
     ],
 )
 def test_a_layer_in_blocks_that_does_not_fit_is_refused(contract, params, reason):
@@ -147,10 +124,7 @@ def test_a_layer_in_blocks_that_does_not_fit_is_refused(contract, params, reason
     ("contract", "params", "reason"),
     [
         (Contract.NONE, {}, "its shape is open"),
-        (Contract.STATIC, {"size": 3}, "windows of several pixels need channels_in=4"),
-        (Contract.STATIC, {"stride": 2}, "skips pixels"),
         (Contract.STATIC, {"height": 5, "width": 5}, "fewer than 32 pixels"),
-        (Contract.STATIC, {"channels_out": 30}, "not a multiple of 4"),
         (Contract.STATIC, {"channels_in": 4 * 17}, "odd factor"),
     ],
 )
@@ -160,7 +134,7 @@ def test_a_convolution_that_does_not_fit_is_refused_with_the_reason(contract, pa
         IntrinsicsGenerator.space(find_kernel("conv2d_u8"), problem)
 
 
-@pytest.mark.parametrize("odd", range(3, 16, 2))
+@pytest.mark.parametrize("odd", [3, 15])
 def test_a_delta_network_spreads_words_by_odd_steps(odd):
     """The network as the HVX manual has it: from the lowest bit on, a lane takes its own or the one
     whose number differs in that bit."""

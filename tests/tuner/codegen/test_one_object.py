@@ -73,10 +73,10 @@ def objects(made: list[Candidate]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("names", "count"),
     [
-        pytest.param(("middle", "gemm_u8"), 7, marks=pytest.mark.slow),
+        pytest.param(("middle", "gemm_u8"), 2, marks=pytest.mark.slow),
         pytest.param(KERNELS, 19, marks=pytest.mark.nightly),
     ],
-    ids=["16", "200"],
+    ids=["6", "200"],
 )
 def test_an_object_depends_on_its_config_alone(
     names: tuple[str, ...], count: int, monkeypatch: pytest.MonkeyPatch

@@ -20,7 +20,7 @@ def form(value: object) -> object:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sharpen", "features", "histogram", "strongest", "exposure"])
+@pytest.mark.parametrize("name", ["sharpen", "strongest"])
 def test_what_is_written_is_read_as_the_same(name):
     root, order = read(unseen_pipeline(name))
     again, tables = read(written(root))
@@ -44,7 +44,7 @@ def test_bytes_side_by_side_are_added_apart():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sharpen", "quarters", "column_mean", "box"])
+@pytest.mark.parametrize("name", ["sharpen", "column_mean"])
 def test_other_sums_stay_as_they_are(name):
     data = unseen_pipeline(name)
     assert rewritten(data) is data

@@ -179,18 +179,11 @@ def runs(process_id: int) -> bool:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("outputs",), []),
         (("outputs",), ["g"]),
-        (("outputs",), "f"),
         (("stages", 0, "name"), "f\n"),
-        (("stages", 0, "name"), "x" * 201),
         (("stages", 0, "types"), ["<script>"]),
-        (("stages", 0, "updates"), -1),
-        (("stages", 0, "updates"), True),
-        (("stages", 0, "dimensions"), ["x"] * 33),
         (("inputs", 0, "is_buffer"), 1),
         (("inputs", 0, "extra"), 1),
-        (("inputs",), [None]),
     ],
     ids=str,
 )

@@ -45,12 +45,6 @@ def test_extremes_follow_the_dtype() -> None:
     assert all(set(np.unique(array)) <= {-128, 127} for array in signed)
 
 
-def test_the_same_problem_has_the_same_cases_whatever_came_before() -> None:
-    digest = cases_of(scale_problem()).digest
-    other = cases_of(scale_problem(n=512)).digest
-    assert cases_of(scale_problem()).digest == digest != other
-
-
 @pytest.mark.parametrize("contract", list(Contract))
 def test_only_open_shapes_are_tried_in_other_shapes(contract: Contract) -> None:
     shapes = {

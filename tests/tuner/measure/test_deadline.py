@@ -10,28 +10,15 @@ import pytest
 from tests.rig.scale_u8 import ScaleU8
 from tests.rig.stand_ins import StandInMeasurer
 from tuner.conformance.patience import PATIENCE_S
-from tuner.errors import CandidateError, DeviceError, OutOfTimeError
+from tuner.errors import DeviceError, OutOfTimeError
 from tuner.identity import digest_of_bytes
 from tuner.measure.measurer import AbandonableMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact
-from tuner.records.outcome import Outcome
 
 PROBLEM = ScaleU8().problem({}, Contract.STATIC, find_target("hexagon-v66"))
 ARTIFACT = Artifact(digest_of_bytes(b"code"), "code", {"object": b"code"})
-
-
-def test_until_then_it_measures_as_the_one_it_owns() -> None:
-    def fail(text: str) -> int:
-        raise CandidateError(Outcome.WRONG_OUTPUT, text)
-
-    with AbandonableMeasurer(StandInMeasurer()) as measurer:
-        assert measurer.measure(PROBLEM, ARTIFACT).measurement.cycles == len("code")
-        assert measurer.fingerprint() == StandInMeasurer().fingerprint()
-    measurer = AbandonableMeasurer(StandInMeasurer(fail))
-    with measurer, pytest.raises(CandidateError, match="code"):
-        measurer.measure(PROBLEM, ARTIFACT)
 
 
 def test_a_run_under_way_is_ended_and_nobody_is_to_blame() -> None:

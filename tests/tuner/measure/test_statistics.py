@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tuner.measure import statistics
 from tuner.measure.statistics import (
-    MOST_SAMPLES,
     least_samples,
     mad,
     median,
@@ -31,9 +30,7 @@ def test_an_interval_lies_around_the_median_and_within_the_samples(samples: list
     assert interval.holds(median(samples))
 
 
-@pytest.mark.parametrize(
-    ("count", "low", "high"), [(6, 1, 6), (9, 2, 8), (20, 6, 15), (50, 18, 33)]
-)
+@pytest.mark.parametrize(("count", "low", "high"), [(6, 1, 6), (50, 18, 33)])
 def test_the_order_statistics_are_those_of_the_tables(count: int, low: int, high: int) -> None:
     """The 95 % intervals that textbooks list."""
     interval = median_interval(range(1, count + 1))
@@ -41,7 +38,7 @@ def test_the_order_statistics_are_those_of_the_tables(count: int, low: int, high
     assert interval.coverage >= 0.95
 
 
-@pytest.mark.parametrize("count", [6, 11, 25])
+@pytest.mark.parametrize("count", [11])
 def test_an_interval_covers_as_often_as_it_says(count: int) -> None:
     """With a skewed distribution, whose median is known: exponential, ln 2."""
     dice = random.Random(f"coverage {count}")
@@ -53,13 +50,6 @@ def test_an_interval_covers_as_often_as_it_says(count: int) -> None:
     )
     error = 4 * math.sqrt(coverage * (1 - coverage) / rounds)
     assert hits / rounds == pytest.approx(coverage, abs=error)
-
-
-def test_too_few_samples_say_how_little_they_cover() -> None:
-    assert median_interval([7]).coverage == 0
-    assert median_interval([7, 9, 8]).coverage == 0.75
-    assert least_samples() == 6
-    assert median_interval(range(6)).coverage >= 0.95 > median_interval(range(5)).coverage
 
 
 @given(st.lists(st.integers(990, 1010), min_size=7, max_size=41), st.data())
@@ -88,15 +78,7 @@ class TestMoreRepeats:
         if len(samples) >= least_samples() and not interval.holds(incumbent):
             assert more_repeats(samples, incumbent) == 0
 
-    def test_a_clearly_slower_candidate_is_let_go_after_its_first_samples(self) -> None:
-        assert more_repeats([2000, 2040, 2010], 1000) == 0
-
-    def test_what_nobody_can_tell_apart_is_not_measured_for_ever(self) -> None:
-        assert more_repeats([1000, 1001, 1000, 1001, 1000, 1001], 1000) == 0
-        noisy = [1000 + 50 * (k % 5) for k in range(MOST_SAMPLES)]
-        assert more_repeats(noisy, 1100) == 0
-
-    @pytest.mark.parametrize("candidate", [900, 980, 1000, 1020, 1100])
+    @pytest.mark.parametrize("candidate", [900, 1000])
     def test_repeating_ends_and_decides_rightly(self, candidate: int) -> None:
         """Noise of 3 %, one sample of ten hit by something else; the incumbent takes 1000."""
         decided = total = 0

@@ -51,12 +51,6 @@ def two_convolutions(second_scale: float = 0.5, seed: int = 1) -> dict[str, Any]
     }
 
 
-@pytest.mark.parametrize("change", [{"second_scale": 0.75}, {"seed": 2}])
-def test_the_digest_names_scales_and_weights(change):
-    changed = checked(**two_convolutions(**change))
-    assert changed.digest != checked(**two_convolutions()).digest
-
-
 def test_what_leads_to_no_output_is_left_out():
     made = two_convolutions()
     made["outputs"] = ["x1"]
@@ -83,31 +77,13 @@ def cycle(made: dict[str, Any]) -> None:
     made["nodes"][1] = replace(made["nodes"][1], inputs=("x2", "w0"))
 
 
-def unknown_tensor(made: dict[str, Any]) -> None:
-    made["nodes"][1] = replace(made["nodes"][1], inputs=("nowhere", "w0"))
-
-
-def unknown_operator(made: dict[str, Any]) -> None:
-    made["nodes"][0] = replace(made["nodes"][0], operator="einsum")
-
-
 def wrong_shape(made: dict[str, Any]) -> None:
     made["tensors"][2] = replace(made["tensors"][2], shape=(1, 4, 5, 6))
 
 
-def lost_weights(made: dict[str, Any]) -> None:
-    made["data"] = {}
-
-
 @pytest.mark.parametrize(
     ("spoil", "named"),
-    [
-        (cycle, "'b' is part of a cycle"),
-        (unknown_tensor, "nowhere"),
-        (unknown_operator, "einsum"),
-        (wrong_shape, "[1, 4, 5, 6]"),
-        (lost_weights, "'w0'"),
-    ],
+    [(cycle, "'b' is part of a cycle"), (wrong_shape, "[1, 4, 5, 6]")],
 )
 def test_a_graph_that_is_wrong_is_refused_by_name(spoil, named):
     made = two_convolutions()

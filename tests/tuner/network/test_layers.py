@@ -165,9 +165,7 @@ def one_mean(
     ("graph", "kernel"),
     [
         (one_mean((6, 6), (2, 2), 0.05), "avg_pool_u8"),
-        (one_mean((7, 7), (7, 7), 0.05), "avg_pool_u8"),
         (one_mean((7, 7), (7, 7), 0.02), "qgemm_u8"),
-        (one_mean((7, 7), (7, 7), 0.05, low=3), "qgemm_u8"),
         (one_mean((9, 20), (9, 20), 0.05), "qgemm_u8"),
     ],
 )
@@ -190,7 +188,6 @@ def test_the_kernel_of_a_mean_makes_what_the_network_does(graph: Graph, kernel: 
     ("graph", "note"),
     [
         (one_mean((6, 6), (2, 2), 0.02), "another scale"),
-        (one_mean((6, 6), (2, 2), 0.05, low=0), "held within 128 and 255"),
         (one_mean((40, 40), (40, 40), 2e5), "not from 2\\*\\*-20 to 1, by 1600 pixels"),
     ],
 )
@@ -251,7 +248,6 @@ def test_numbers_that_keep_a_layer_from_a_kernel_are_named(graph: Graph, note: s
     ("change", "note"),
     [
         ({"dilations": [2, 2], "pads": [2, 2, 2, 2]}, "dilated"),
-        ({"pads": [0, 1, 1, 0]}, "begin 0 rows and 1 columns outside, not alike"),
         ({"kernel": [3, 5], "pads": [1, 2, 1, 2]}, "3x5"),
     ],
 )

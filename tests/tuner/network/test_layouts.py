@@ -14,7 +14,7 @@ from tests.tuner.network.running.test_steps import (
     repacks,
 )
 from tuner.kernels import find_kernel
-from tuner.kernels.blocked import BlockedConv, BlockedDepthwiseConv, BlockedExpandedConv
+from tuner.kernels.blocked import BlockedConv, BlockedExpandedConv
 from tuner.network import Graph, layouts
 from tuner.network.layers import Layer, layers
 from tuner.network.layouts import laid_out
@@ -139,31 +139,18 @@ def test_windows_of_a_sum_or_of_what_was_converted_have_channels_last(
     ]
 
 
-def test_what_two_layers_read_is_made_by_a_call_of_its_own() -> None:
-    m = Making(9)
-    x = m.conv(m.conv(m.input(1, 8, 12, 12), 16, size=1), 32, size=1)
-    graph = m.graph("shared", m.conv(x, 32, depthwise=True), m.conv(x, 16, size=1))
-    made = kernels(laid_out(graph))
-    assert made == [*[BlockedConv.name] * 2, BlockedDepthwiseConv.name, BlockedConv.name]
-    again = m.graph("an output", m.conv(x, 32, depthwise=True), x)
-    assert BlockedExpandedConv.name not in kernels(laid_out(again))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("with_windows_of_a_sum", [False, True])
-def test_one_image_runs_layers_in_blocks(
-    monkeypatch: pytest.MonkeyPatch, with_windows_of_a_sum: bool
-) -> None:
+def test_one_image_runs_layers_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layouts, "_MACS_OF_REPACKED_BYTE", SUMS_MANY)
-    graph = residuals(with_windows_of_a_sum=with_windows_of_a_sum)
+    graph = residuals(with_windows_of_a_sum=True)
     done, plain = (
         offload.run(graph, inputs_of(graph), target=TARGET, channels_last=channels_last)
         for channels_last in (False, True)
     )
     for output in graph.outputs:
         np.testing.assert_array_equal(done.outputs[output], plain.outputs[output])
-    assert done.counts.calls == plain.counts.calls - 2 + with_windows_of_a_sum
-    assert bool(done.repack_cycles) == with_windows_of_a_sum
+    assert done.counts.calls == plain.counts.calls - 1
+    assert done.repack_cycles
     fused = [run for run in done.layers if run.layer.fit.within]
     assert [(run.origin, run.calls, run.cycles) for run in fused] == [
         (run.layer.fit.within, 0, None) for run in fused

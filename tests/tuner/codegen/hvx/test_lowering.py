@@ -91,7 +91,7 @@ def test_a_median_sorts_rows_once():
         assert kept(written, 2) == 2 * 3
 
 
-@pytest.mark.parametrize("weights", [(3, 0, -128), (-128, 127, 1), (1, 4, 6, 4, 1), (2, 3, 5, 7)])
+@pytest.mark.parametrize("weights", [(-128, 127, 1), (2, 3, 5, 7)])
 def test_the_multiplications_of_a_row_add_up_to_its_weights(weights):
     taps = tuple((dx, weight) for dx, weight in enumerate(weights) if weight)
     added: Counter[int] = Counter()
@@ -107,10 +107,7 @@ def test_the_multiplications_of_a_row_add_up_to_its_weights(weights):
 
 @pytest.mark.parametrize(
     ("weights", "reason"),
-    [
-        ({(0, 0): 300}, "a value reaches from 0 to 76500"),
-        ({(-1, 0): 100, (0, 0): 100, (1, 0): -90, (0, 1): 120}, "a value reaches"),
-    ],
+    [({(-1, 0): 100, (0, 0): 100, (1, 0): -90, (0, 1): 120}, "a value reaches")],
 )
 def test_what_16_bits_do_not_hold_is_refused(weights, reason):
     with pytest.raises(NotAStencilError, match=reason):

@@ -57,8 +57,8 @@ def checked(seeds: Sequence[int]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_no_code_of_nine_random_stencils_is_wrong():
-    seeds = [*range(8), 24]  # LLVM's merging of vector loads made wrong code for 24
+def test_no_code_of_random_stencils_is_wrong():
+    seeds = [*range(3), 24]  # LLVM's merging of vector loads made wrong code for 24
     refused = checked(seeds)
     assert len(refused) <= MOST_REFUSED * len(seeds), refused
 

@@ -110,12 +110,6 @@ def test_a_file_comes_back_as_it_was_sent(content: bytes, places: list[int]) -> 
     assert read(pulled, cut(chunks + b"DONE\0\0\0\0", places)) == content
 
 
-@pytest.mark.parametrize("length", [b"+1ab", b"0x1f", b" 1f0", b"1_00", b"-001"])
-def test_only_four_hexadecimal_digits_are_a_length(length: bytes) -> None:
-    with pytest.raises(ProtocolError):
-        read(read_text, [length + bytes(500)])
-
-
 def test_a_refusal_tells_its_reason_without_control_characters() -> None:
     reason = b"no\x1b[2J space\n"
     with pytest.raises(RefusedError) as caught:

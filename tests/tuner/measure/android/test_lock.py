@@ -110,8 +110,8 @@ def test_renewing_and_releasing_touch_no_lock_but_the_own(folder: Path) -> None:
 
 
 def test_of_many_who_find_it_expired_one_gets_it(folder: Path) -> None:
-    nonces = [f"{number:032x}" for number in range(12)]
-    for _ in range(5):
+    nonces = [f"{number:032x}" for number in range(8)]
+    for _ in range(2):
         put(folder, f"{OTHER} 1 elsewhere:1:1:feed")
         with ThreadPoolExecutor(len(nonces)) as pool:
             said = list(pool.map(lambda n: run(take_script(str(folder), n, "")), nonces))

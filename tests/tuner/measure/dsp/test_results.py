@@ -80,15 +80,11 @@ def test_results_of_another_run_are_refused() -> None:
 @pytest.mark.parametrize(
     "parts",
     [
-        [record(Kind.END, 1)],
         [record(Kind.BEGIN), record(Kind.ENTRY_ENDS)],
-        [record(Kind.BEGIN), record(Kind.ENTRY_BEGINS, 1)],
-        [record(Kind.BEGIN), record(Kind.BEGIN)],
         [*whole(1), record(Kind.END, 1)],
-        [*whole(1)[:-1], record(Kind.ENTRY_BEGINS, 1), record(Kind.ENTRY_ENDS, 1)],
         [record(Kind.BEGIN), record(Kind.ENTRY_BEGINS), record(Kind.ENTRY_ENDS, state=99)],
     ],
-)  # fmt: skip
+)
 def test_records_that_do_not_follow_from_the_queue_are_refused(parts: list[bytes]) -> None:
     with pytest.raises(DeviceError):
         results_of(read_records(b"".join(parts), NONCE), 1)

@@ -59,11 +59,6 @@ def test_code_for_a_newer_arch_is_refused() -> None:
     assert "v66" in refusal(scale_artifact(scale_problem(), "WELL", PIC), "v65")
 
 
-def test_what_is_no_hexagon_object_is_refused() -> None:
-    problem = scale_problem()
-    assert "Hexagon" in refusal(Artifact("0" * 64, problem.symbol, {"object": b"\x7fELF"}))
-
-
 def test_an_object_without_its_entry_is_refused() -> None:
     whole = scale_artifact(scale_problem(), "WELL", PIC)
     assert "another_name" in refusal(Artifact(whole.digest, "another_name", whole.files))

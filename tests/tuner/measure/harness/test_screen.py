@@ -59,33 +59,14 @@ def skeleton(instruction: str) -> str:
     return re.sub(r"#\w+|\s", "", without)
 
 
-LACKED_BY_ALL = [
-    "v1.sf = vadd(v2.sf,v3.sf)",
-    "v1.qf16 = vmpy(v2.hf,v3.hf)",
-    "v1.hf = v3:2.qf32",
-    "v1.w = v2.sf",
-    "q0 = vcmp.gt(v2.sf,v3.sf)",
-    "v1:0.sf += vmpy(v2.hf,v3.hf)",
-    "v3:0.w = vrmpyz(v4.b,r3.b)",
-]
-LACKED_BY_THE_OLD = [
-    "v1.uh = vmpy(v2.uh,v3.uh):>>16",
-    "v1:0.w = v6mpy(v3:2.ub,v5:4.b,#1):v",
-    "r1 = memw_aq(r2)",
-    "jumprh r1",
-]
+LACKED_BY_ALL = ["v1.sf = vadd(v2.sf,v3.sf)", "v1.hf = v3:2.qf32", "v3:0.w = vrmpyz(v4.b,r3.b)"]
+LACKED_BY_THE_OLD = ["v1.uh = vmpy(v2.uh,v3.uh):>>16", "jumprh r1"]
 HAD_BY_ALL = [
     "v1.b = vadd(v2.b,v3.b)",
-    "v1.uw += vrmpy(v2.ub,r3.ub)",
     "v1 = vmemu(r0+#1)",
-    "if (!q0) v1.b += v2.b",
-    "v3:2.h |= vunpacko(v4.b)",
     "v1.w = vadd(v2.w,v3.w,q0):carry",
-    "vmem(r0++#1):nt = v1",
     "r1 = sfadd(r2,r3)",
-    "r1 = memw_locked(r2)",
     "l2fetch(r0,r1)",
-    "r1 = add(r2,##0x12345678)",
 ]
 
 
@@ -125,13 +106,8 @@ ENTRY = "int entry(void) { return 0; }\n"
             "volatile int n; __attribute__((constructor)) void early(void) { n++; }\n",
             "to run before it is called",
         ),
-        (
-            "volatile int n; __attribute__((destructor)) void late(void) { n++; }\n",
-            "to run at exit",
-        ),
         ("_Thread_local int mine = 1; int *get(void) { return &mine; }\n", "thread-local"),
         ("char huge[1 << 30];\n", "at most 67108864"),
-        ("char huge[1 << 25], another[1 << 25];\n", "at most 67108864"),
         ("__attribute__((aligned(1 << 20))) char far = 1;\n", "an alignment of 1048576 bytes"),
     ],
 )
@@ -146,7 +122,6 @@ def test_an_object_that_asks_for_more_than_to_be_run_is_refused(
     [
         ("  .type entry, @gnu_indirect_function\n", "chosen at load time"),
         ("  .comm huge, 0x7fffffff, 8\n", "at most"),
-        ("  .comm far, 4, 0x40000000\n", "an alignment of 1073741824 bytes"),
     ],
 )
 def test_an_object_with_odd_symbols_is_refused(source: str, says: str, tmp_path: Path) -> None:
@@ -163,13 +138,11 @@ def test_an_object_for_a_newer_arch_is_refused(tmp_path: Path) -> None:
     ("text", "symbol", "says"),
     [
         ("  .globl data\n  .data\ndata: .word 0\n  .text\n", "data", "not a function"),
-        ("  .globl absolute\n  .set absolute, 0x10004\n", "absolute", "not a function"),
         (
             '  { call 1f }\n  .section .evil, "ax"\n1:\n  { jumpr r31 }\n  .text\n',
             "entry",
             "cannot be linked",
         ),
-        ("  .globl memcpy\nmemcpy:\n", "entry", "cannot be linked"),
         ("  { call printf }\n", "entry", "needs printf"),
     ],
 )
@@ -192,7 +165,7 @@ def test_an_object_of_endless_tables_is_refused_at_once(tmp_path: Path) -> None:
     assert "at most 67108864 are accepted" in refusal(padded)
 
 
-@pytest.mark.parametrize("arch", ["v66", "v68", "v73"])
+@pytest.mark.parametrize("arch", ["v68", "v73"])
 def test_integer_code_runs_on_every_arch_the_simulator_can_run(problem: Problem, arch: str) -> None:
     if not find_simulator().runs(arch):
         pytest.skip(f"{find_simulator().version} cannot run {arch} code")

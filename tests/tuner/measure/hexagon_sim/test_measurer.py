@@ -11,7 +11,7 @@ from tests.rig.stand_in_sdk import make_sdk
 from tuner.conformance.measurers import MeasurerConformance
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
-from tuner.measure import Measurer, find_measurer
+from tuner.measure import Measurer
 from tuner.measure.dsp.sdk import SDK_VARIABLES
 from tuner.measure.hexagon_sim.device import HexagonSimMeasurer
 from tuner.problem.target import find_target
@@ -37,9 +37,6 @@ class TestHexagonSimMeasurer(MeasurerConformance):
         with HexagonSimMeasurer(timeout_s=3) as made:
             made.require(find_target("hexagon-v66"))
             yield made
-
-    def test_it_is_found_by_name(self) -> None:
-        assert find_measurer("hexagon-sim") is HexagonSimMeasurer
 
 
 def test_without_an_sdk_it_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,16 +14,6 @@ from tuner.measure.hexagon_sim.report import (
     read_pcycles,
 )
 
-AFTER_A_RUN = """hexagon-sim INFO: The rev_id used in the simulation is 0x00008d68 (v68n_1024)
-Main on Hexagon DSP returned 0
-
-Done!
-\tT0: Insns=5479 Packets=2946
-\tT1: Insns=21 Packets=10
-\tT2: Insns=0 Packets=0
-\tTotal: Insns=5500 Pcycles=8841
-"""
-
 COUNTS = st.integers(0, 10**18)
 
 
@@ -31,10 +21,6 @@ def tail(threads: list[tuple[int, int]], pcycles: int) -> str:
     lines = [f"\tT{n}: Insns={i} Packets={p}" for n, (i, p) in enumerate(threads)]
     total = sum(instructions for instructions, _ in threads)
     return "\n".join(["", "Done!", *lines, f"\tTotal: Insns={total} Pcycles={pcycles}", ""])
-
-
-def test_the_documented_end_of_a_run_is_read() -> None:
-    assert read_pcycles(AFTER_A_RUN) == 8841
 
 
 @given(st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=8), COUNTS)

@@ -23,19 +23,11 @@ def loop(rounds: int, *packets: str) -> str:
 
 
 BODIES: dict[str, tuple[Caches, str]] = {
-    "issue": ("none", loop(5000, "{ nop }", "{ nop }")),
     "dependency stalls": (
         "none",
         loop(5000, "{ v5.b = vadd(v1.b,v2.b) }", "{ v6.uw = vrmpy(v5.ub,v2.ub) }"),
     ),
-    "L1 misses": ("warm", loop(5000, "{ r7 = memw(r5+#0) }", "{ r5 = add(r5, #32) }")),
-    "line splits": ("warm", loop(5000, "{ v5 = vmemu(r5+#0) }", "{ r5 = add(r5, #1) }")),
-    "stores on their way": ("warm", loop(2000, "{ vmem(r4+#0) = v1 }", "{ v5 = vmem(r4+#0) }")),
     "DDR latency": ("cold", loop(5000, "{ v5 = vmem(r5+#0) }", "{ r5 = add(r5, #128) }")),
-    "DDR bandwidth": (
-        "cold",
-        loop(5000, "{ memw(r5+#0) = r1 }", "{ r5 = add(r5, #128) }"),
-    ),
     "mispredicts": (
         "none",
         loop(

@@ -13,7 +13,6 @@ import pytest
 from tests.tuner.measure.qemu.made_events import (
     CONTEXTS,
     KINDS,
-    PARALLEL_KINDS,
     observed,
 )
 from tuner.errors import UserError
@@ -28,15 +27,12 @@ from tuner.measure.qemu.calibration import (
 from tuner.measure.qemu.cycles import cycles_of
 from tuner.measure.qemu.events import INDEX
 from tuner.measure.qemu.model import (
-    MODEL_VARIABLE,
     Parameters,
     ParameterSpecs,
-    find_model,
     load_model,
     model_path,
     read_model_file,
 )
-from tuner.measure.qemu.predictor import Predictor
 
 PARALLEL = ("l2_bandwidth", "parallel_loop", "task")
 RARE = ("gather", "scatter")
@@ -94,13 +90,6 @@ def result(samples: list[Observation], specs: ParameterSpecs) -> Calibration:
     return calibrate(samples, specs, fix=(*PARALLEL, *RARE))
 
 
-def test_the_fit_counts_cycles_as_the_model_does(specs: ParameterSpecs, true: Parameters) -> None:
-    seen = made(true, [*KINDS, *PARALLEL_KINDS], 22, noise=0)
-    for parameters in (true, replace(true, ddr_bandwidth=3.0, l2_bandwidth=1.0, ddr_latency=30.0)):
-        exact = [cycles_of(s.events, parameters, s.contexts).total for s in seen]
-        assert np.exp(Predictor(seen).log_cycles(parameters)) == pytest.approx(exact)
-
-
 def test_known_parameters_come_back_from_40_noisy_samples(
     specs: ParameterSpecs, result: Calibration
 ) -> None:
@@ -109,17 +98,6 @@ def test_known_parameters_come_back_from_40_noisy_samples(
         assert parameter.value == pytest.approx(TRUE[parameter.name], rel=0.1), parameter
         assert parameter.interval <= 0.1 * parameter.value
         assert not parameter.at_bound
-
-
-@pytest.mark.slow
-def test_costs_of_parallel_loops_come_back_too(specs: ParameterSpecs, true: Parameters) -> None:
-    others = [name for name in TRUE if name not in PARALLEL]
-    known = {name: replace(specs[name], value=TRUE[name]) for name in others}
-    seen = made(true, list(PARALLEL_KINDS), outliers=WRONG)
-    result = calibrate(seen, {**specs, **known}, fix=others)
-    assert {p.name: p.value for p in result.fitted} == pytest.approx(
-        {name: TRUE[name] for name in PARALLEL}, rel=0.1
-    )
 
 
 def test_wrong_samples_are_named_and_do_not_hide_the_noise(result: Calibration) -> None:
@@ -156,15 +134,6 @@ def test_costs_that_always_come_together_are_named_with_each_other(
     assert "l1_miss" in result.kept
 
 
-def test_a_long_wait_shared_by_many_is_not_taken_for_a_short_one_shared_by_few(
-    true: Parameters, specs: ParameterSpecs
-) -> None:
-    """Misses of one spacing only: latency and overlap make up for each other."""
-    others = [name for name in TRUE if not name.startswith("ddr_")]
-    error = refusal(made(true, ["misses in bursts", "streaming"]), specs, others)
-    assert {r.name for r in error.unresolved} == {"ddr_latency", "ddr_overlap"}
-
-
 # Samples that cannot be used
 
 
@@ -181,24 +150,6 @@ def test_samples_that_contradict_each_other_are_refused_by_line(
     mixed = [replace(s, cycles=s.cycles * (40 if s.line % 3 == 0 else 1)) for s in samples]
     with pytest.raises(UserError, match=r"samples contradict the others: lines 3, 5?(, )?6, 9"):
         calibrate(mixed, specs, fix=(*PARALLEL, *RARE))
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"fix": ["ddr_latancy"]}, "--fix ddr_latancy.*did you mean ddr_latency"),
-        ({"only": ["nothing"]}, "--only nothing: unknown parameter"),
-        ({"only": ["task"], "fix": ["task"]}, "no parameter is left"),
-    ],
-)
-def test_unknown_and_missing_names_are_refused(
-    options: Mapping[str, list[str]],
-    said: str,
-    samples: list[Observation],
-    specs: ParameterSpecs,
-) -> None:
-    with pytest.raises(UserError, match=said):
-        calibrate(samples, specs, **options)
 
 
 # The file
@@ -221,12 +172,3 @@ def test_the_written_file_holds_the_fitted_values_and_where_they_come_from(
         assert f"was {specs[parameter.name].value:g}" in read[parameter.name].source
     for name in {*specs} - {p.name for p in result.fitted}:
         assert read[name] == specs[name]
-
-
-def test_the_written_file_is_chosen_by_name_and_has_its_own_fingerprint(
-    written: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    packaged = find_model("v66").digest
-    monkeypatch.setenv(MODEL_VARIABLE, str(written))
-    assert find_model("v66").parameters.ddr_latency == pytest.approx(180, rel=0.1)
-    assert find_model("v66").digest != packaged

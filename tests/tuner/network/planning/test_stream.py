@@ -103,12 +103,6 @@ def test_the_plan_of_a_random_graph_is_the_best_of_all_and_is_reached(seed: int)
     require_best(seed)
 
 
-@pytest.mark.slow
-def test_plans_of_60_random_graphs_are_the_best_of_all() -> None:
-    for seed in range(60):
-        require_best(seed)
-
-
 def require_possible(ran: Simulation) -> None:
     """No resource does two things at a time, and nothing begins before its operands are there."""
     last: dict[str, float] = defaultdict(float)
@@ -152,7 +146,7 @@ def test_what_the_solver_does_not_find_in_time_has_a_plan_with_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stream.solver, "solved", lambda model, seconds: None)
-    for seed in range(30):
+    for seed in range(8):
         tasks = random_tasks(seed, PHONE, 8)
         made = plan_stream(tasks, PHONE)
         best = best_by_trial(tasks, PHONE)

@@ -89,7 +89,7 @@ def best_by_trial(wanted: list[Lifetime], slots: int) -> int:
     )
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_placement_saves_as_much_as_the_best_of_all(seed: int) -> None:
     wanted = random_lifetimes(seed, most=6, steps=5, largest=4 * GRAIN)
     made = place(dsp(5 * GRAIN), [f"t{n}" for n in range(5)], wanted, 60.0)

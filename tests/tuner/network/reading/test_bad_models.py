@@ -69,20 +69,10 @@ def external(model: onnx.ModelProto, location: str, **more: str) -> None:
         entry.key, entry.value = key, value
 
 
-def no_shape(model: onnx.ModelProto) -> None:
-    model.graph.node.append(helper.make_node("Mystery", ["out"], ["more"], "riddle", domain="odd"))
-    model.graph.output[0].name = "more"
-
-
 def huge_constant(model: onnx.ModelProto) -> None:
     model.graph.node.append(helper.make_node("ConstantOfShape", ["large"], ["zeros"], "zeros"))
     shape = np.array([1 << 20, 1 << 20], np.int64)
     model.graph.initializer.append(numpy_helper.from_array(shape, "large"))
-
-
-def loop(model: onnx.ModelProto) -> None:
-    body = helper.make_graph([], "body", [], [])
-    model.graph.node.append(helper.make_node("Loop", [], ["l"], "loop", body=body))
 
 
 def negative_weights(model: onnx.ModelProto) -> None:
@@ -97,20 +87,13 @@ def absolute(model: onnx.ModelProto) -> None:
     external(model, "/etc/hostname")
 
 
-def missing_file(model: onnx.ModelProto) -> None:
-    external(model, "weights.bin")
-
-
 @pytest.mark.parametrize(
     ("spoil", "named"),
     [
-        (no_shape, "'riddle'"),
         (huge_constant, "'zeros'"),
-        (loop, "'loop'"),
         (negative_weights, "'w'"),
         (outside, "'../weights.bin'"),
         (absolute, "'/etc/hostname'"),
-        (missing_file, "weights.bin"),
     ],
 )
 def test_a_model_that_is_wrong_is_refused_by_name(
@@ -126,11 +109,7 @@ def test_a_model_that_is_wrong_is_refused_by_name(
 
 @pytest.mark.parametrize(
     ("axes", "named"),
-    [
-        ({}, "add --axis batch=1"),
-        ({"batch": 0}, "axis 0 of the input 'x' is 0"),
-        ({"batch": 1, "time": 4}, "'time'"),
-    ],
+    [({}, "add --axis batch=1"), ({"batch": 1, "time": 4}, "'time'")],
 )
 def test_dynamic_axes_need_values(tmp_path, axes, named):
     with pytest.raises(UserError) as refused:
@@ -138,7 +117,7 @@ def test_dynamic_axes_need_values(tmp_path, axes, named):
     assert named in str(refused.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00", b"not a model", b"\xff" * 100])
+@pytest.mark.parametrize("content", [b"", b"not a model"])
 def test_other_files_are_refused(tmp_path, content):
     path = tmp_path / "model.onnx"
     path.write_bytes(content)

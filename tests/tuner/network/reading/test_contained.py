@@ -41,12 +41,11 @@ def stored(content: bytes) -> Callable[[Path], Path]:
 @pytest.mark.parametrize(
     "write",
     [
-        stored(as_onnx(NETWORKS["block"]())),
         stored(as_tflite(NETWORKS["u_net"]())),
         stored(single("SUB", [IMAGE, IMAGE], [IMAGE], "SubOptions")),
         beside,
     ],
-    ids=["onnx", "tflite", "on the host", "external data"],
+    ids=["tflite", "on the host", "external data"],
 )
 def test_a_model_reads_as_it_does_here(tmp_path: Path, write: Callable[[Path], Path]) -> None:
     path = write(tmp_path)
@@ -91,16 +90,9 @@ def test_a_process_that_ends_early_is_one_line(
     "said",
     [
         b"",
-        b"null\n",
-        b"[]\n",
-        b"{}\n",
         b'{"graph": {}, "arrays": []}\n',
-        b'{"graph": {}, "arrays": [["a", "object", [1]]]}\n',
         b'{"graph": {}, "arrays": [["a", "int8", [9]]]}\nshort',
-        b'{"graph": {}, "arrays": [["a", "int8", [2]]]}\nab',
-        b'{"external": ["x"]}\n',
         b'{"external": ["x", 0, -1]}\n',
-        b'{"error": 3}\n',
         b'{"error": {"kind": "user", "message": "\\u001b[2J!", "accepted": "", "next_step": ""}}\n',
     ],
 )

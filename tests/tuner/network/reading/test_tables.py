@@ -29,8 +29,6 @@ def builder() -> GraphBuilder:
     ("operator", "inputs", "attributes", "nodes"),
     [
         ("mul", ("a", "c"), {"low": 0}, ["table"]),
-        ("add", ("c", "a"), {}, ["table"]),
-        ("add", ("a", "b"), {}, ["add"]),
         ("concat", ("a", "b", "a"), {"axis": 1, "high": 99}, ["table"] * 3 + ["concat"]),
     ],
 )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from tuner.codegen.halide.generator import HalideGenerator
-from tuner.errors import CandidateError
 from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
-from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.network import Graph, Node, Quantization, Tensor, checked
 from tuner.network.graph import Array, data_digest
 from tuner.network.layers import Layer, layers
@@ -28,9 +25,7 @@ from tuner.network.planning.costs import (
 )
 from tuner.network.planning.topology import Link, Topology, Unit
 from tuner.network.running import execution
-from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import Artifact, Candidate
 
 TARGET = find_target("hexagon-v66")
 WINDOW: dict[str, Any] = {"dilations": [1, 1], "layout": "nchw"}
@@ -127,31 +122,6 @@ def test_every_layer_with_a_kernel_runs_and_makes_what_the_network_does() -> Non
     assert done.outputs["y"].std() > 1
     assert done.apart["y"].steps <= 2
     assert done.apart["y"].elements <= done.apart["y"].of // 100
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Artifact]:
-    """The object of an addition."""
-    kernel = find_kernel("qadd_u8")
-    problem = kernel.problem({"height": 4, "width": 64}, Contract.STATIC, TARGET)
-    with HalideGenerator(1) as generator:
-        yield generator.compile(Candidate(problem, kernel.textbook_config(problem)))
-
-
-@pytest.mark.slow
-def test_a_call_on_given_values_is_compared_byte_by_byte(pair: Artifact) -> None:
-    """One element of an input that is not what the outputs were made of is found."""
-    kernel = find_kernel("qadd_u8")
-    problem = kernel.problem({"height": 4, "width": 64}, Contract.STATIC, TARGET)
-    inputs = kernel.inputs(problem.workload.params, np.random.default_rng(8))
-    with QemuMeasurer() as measurer:
-        measured = measurer.measure_on(problem, pair, inputs).measurement
-        assert measured.verified
-        assert measured.cycles > 0
-        other = kernel.problem({"height": 2, "width": 128}, Contract.STATIC, TARGET)
-        shaped = kernel.inputs(other.workload.params, np.random.default_rng(8))
-        with pytest.raises(CandidateError):
-            measurer.measure_on(other, pair, shaped)
 
 
 def units(**changed: Any) -> Topology:

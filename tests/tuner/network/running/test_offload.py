@@ -56,7 +56,7 @@ def ran(name: str) -> OffloadedRun:
     return run(graph, inputs_of(graph), target=TARGET)
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("name", ["residual block", "pools and tables", "moves", "heads"])
 def test_a_network_in_one_image_makes_what_its_kernels_do(name: str) -> None:
     """``run`` compares every byte of the outputs."""
     graph, done = GRAPHS[name](), ran(name)

@@ -26,20 +26,7 @@ from tuner.problem.target import find_target
 
 TARGET = find_target("hexagon-v66")
 HOST = Contract.HOST
-COMPLETE = (
-    "residual block",
-    "flattened",
-    "attention",
-    "narrow",
-    "pools and tables",
-    "averaged",
-    "means",
-    "moves",
-    "in blocks",
-    "joined",
-    "enlarged",
-    "heads",
-)
+COMPLETE = ("residual block", "means", "moves", "in blocks")
 """Graphs that need no function of the program's own."""
 
 
@@ -114,16 +101,6 @@ def test_wrong_arguments_are_answers(tmp_path: Path) -> None:
         "output NULL 2",
         f"layer fails {failed}",
     ]
-
-
-@pytest.mark.slow
-def test_a_layer_that_the_program_lacks_is_named_by_the_linker(tmp_path: Path) -> None:
-    project = Project(tmp_path)
-    call = "int main(void) {\n    check_two_branches();\n    return 0;\n}\n"
-    project.write([bundled("two branches")], TOP + checked("two branches") + call)
-    done = project.build()
-    assert done.returncode != 0
-    assert "two_branches_layer_mul_1" in done.stderr
 
 
 @pytest.mark.slow

