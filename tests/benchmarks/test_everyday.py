@@ -10,7 +10,7 @@ from benchmarks import harness
 from benchmarks.everyday.bench import LEAST_SHARE, Row
 from tuner.records.candidate import Measurement
 
-FEW = ("mean of 2x2", "NV12 to RGB", "gradients, maxima only")
+FEW = ("mean of 2x2", "NV12 to RGB")
 """Each had no right textbook schedule once, or half the speed."""
 
 
@@ -25,17 +25,6 @@ def test_a_row_far_below_the_peak_needs_a_reason() -> None:
     assert not reasoned.faults
     assert reasoned.cells[:3] == ("box", "2,000 / 2,000", "1,000 / 1,000")
     assert reasoned.cells[-1] == "as written"
-
-
-def test_a_row_near_the_peak_shows_no_reason() -> None:
-    row = Row("box", measured(2000), measured(1000), peak_cycles=500, reason="as written")
-    assert not row.faults
-    assert row.cells[-3:] == (500, 0.5, "")
-
-
-def test_a_row_without_a_right_textbook_is_a_fault_whatever_it_says() -> None:
-    row = Row("box", best=measured(1000), reason="as written", fault="textbook: wrong_output")
-    assert row.faults == ["textbook: wrong_output"]
 
 
 @pytest.mark.slow

@@ -13,12 +13,6 @@ from benchmarks.harness import BENCHMARKS, Kept, Report
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_each_has_options_and_a_purpose_of_a_line(name: str) -> None:
-    assert 20 < len(harness.purpose_of(name)) < 110
-    assert "--json" in harness.parser_of(name).format_help()
-
-
 def test_docs_name_those_there_are() -> None:
     pages = [path.read_text() for path in (ROOT / "docs").glob("*.md")]
     named = {
@@ -70,7 +64,7 @@ def test_json_has_the_figures_themselves(capsys: pytest.CaptureFixture[str]) -> 
     assert [bar["met"] for bar in found["bars"]] == [True]
 
 
-@pytest.mark.parametrize(("most", "least"), [(0.9, None), (None, 1.1)])
+@pytest.mark.parametrize(("most", "least"), [(0.9, None)])
 def test_a_bar_that_is_missed_fails_the_run(most: float | None, least: float | None) -> None:
     report = Report(as_json=True)
     report.bar("ratio", 1.0, most=most, least=least)

@@ -12,9 +12,8 @@ from benchmarks.harness import Report
 from benchmarks.search.comparison import Comparison
 from benchmarks.search.replay import Replay, replay
 from benchmarks.search.tables import write_table
-from tests.benchmarks.search.test_tables import cycles_of, tiling_table
+from tests.benchmarks.search.test_tables import tiling_table
 from tuner.search.samplers import DEFAULT_SAMPLER
-from tuner.space import Config
 
 TABLE = replace(tiling_table(fails=lambda c: c["tile"] == 1), notes={"kernel": "tiled"})
 
@@ -43,23 +42,6 @@ def test_a_replay_tells_what_it_tried_and_begins_with_what_is_transferred() -> N
     run = replay(TABLE, "random", 1, trials=5, starts=True, transfers=[wanted, TABLE.starts[0]])
     assert run.tried[:2] == (wanted, TABLE.starts[0])
     assert len(run.tried) == len(set(run.tried)) == 5
-
-
-def test_a_replay_ends_when_its_best_is_good_enough() -> None:
-    run = replay(TABLE, "brute", 0, trials=200, enough=1.2)
-    assert run.best[-1] <= 1.2 < min(run.best[:-1])
-
-
-def test_the_fastest_of_a_search_are_valid_and_in_order() -> None:
-    run = replay(TABLE, "brute", 0, trials=200)
-    found = transfer.fastest(TABLE, run)
-    assert [cycles_of(c) for c in found] == sorted(r.cycles for r in TABLE.rows if r.cycles)[:4]
-
-
-def test_a_config_becomes_the_nearest_row() -> None:
-    assert transfer.project(TABLE, TABLE.rows[4].config) == TABLE.rows[4].config
-    near = transfer.project(TABLE, Config({"tile": 3, "form": "plain", "unroll": 1}))
-    assert near.as_dict() == {"tile": 4, "form": "plain", "unroll": 1}
 
 
 def test_pairs_are_tables_of_one_kernel(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from tuner.codegen.toolchain import find_toolchain
 from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.qemu.simulator import find_simulator
+from tuner.paths import cached
 
 ROOT = Path(__file__).parents[2]
 CMAKE = Path(sys.executable).with_name("cmake")
@@ -49,8 +50,9 @@ class Project:
         )
 
 
-def build_environment(state: Path, zig_cache: Path, **more: str) -> dict[str, str]:
+def build_environment(state: Path, **more: str) -> dict[str, str]:
     """For a build that uses the state directory ``state`` and what the machine's cache holds."""
+    zig_cache = cached("zig-of-tests")
     return {
         "HVXTUNE_STATE_DIR": str(state),
         "PYTHONPATH": str(ROOT),

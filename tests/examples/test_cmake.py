@@ -51,7 +51,6 @@ def project(service: Served, tmp_path: Path) -> Project:
         shutil.copytree(ROOT / folder, tmp_path / "repository" / folder)
     environment = build_environment(
         tmp_path / "state",
-        tmp_path / "zig",
         HVXTUNE_CACHE_DIR=str(tmp_path / "cache"),  # where fetched files are kept
         HVXTUNE_SERVER=service.url,
         HVXTUNE_TOKEN=service.token,
@@ -88,15 +87,6 @@ def test_the_example_computes_what_numpy_does(project):
     assert ran.stdout == f"wrong 0 of 8192, checksum {gemm_checksum(**SHAPE)}\n"
     assert ran.returncode == 0
     assert (project.build / "hvxtune.lock").exists()
-
-
-def test_a_build_goes_on_without_the_service(project):
-    good(project.configure())
-    with service_down(project):
-        good(project.configure())
-        good(project.configure("-DHVXTUNE_OFFLINE=ON"))
-        good(project.make())
-    assert simulate(project.build / "gemm_example").returncode == 0
 
 
 def test_an_update_is_for_one_run(project):

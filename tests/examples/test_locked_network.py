@@ -83,7 +83,6 @@ def project(service: Served, tmp_path: Path) -> Project:
     save_model(source / "two.onnx")
     environment = build_environment(
         tmp_path / "state",
-        tmp_path / "zig",
         HVXTUNE_CACHE_DIR=str(tmp_path / "cache"),  # where fetched files are kept
         HVXTUNE_SERVER=service.url,
         HVXTUNE_TOKEN=service.token,

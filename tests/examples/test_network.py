@@ -21,6 +21,7 @@ from tests.tuner.network.running.test_steps import expected
 from tuner.conformance.patience import PATIENCE_S
 from tuner.network.reading import model_file
 from tuner.network.shipping.edges import within_edges
+from tuner.paths import cached
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ def test_the_page_on_networks_leads_from_a_model_to_a_program(
     monkeypatch.setenv("PATH", programs)
     monkeypatch.setenv("PWD", str(tmp_path))
     for variable in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):
-        monkeypatch.setenv(variable, str(tmp_path / "zig"))
+        monkeypatch.setenv(variable, str(cached("zig-of-tests")))
     for folder in ("cmake", "examples/network", "tuner/measure/harness"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     model = quantized(published.mobilenet_v2(32, 10), Quantizing(per_channel=True))

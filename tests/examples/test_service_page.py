@@ -50,7 +50,7 @@ def test_six_commands_lead_to_a_program_that_ran(tmp_path: Path) -> None:
     tools = Path(sys.executable).parent
     environment = {
         **kept,
-        **build_environment(state, tmp_path / "zig"),
+        **build_environment(state),
         "PATH": f"{tools}:{kept['PATH']}",
     }
     end = "trap 'kill $(jobs -p); wait' EXIT"
@@ -74,7 +74,7 @@ def test_the_python_shown_for_clients_runs(tmp_path: Path) -> None:
     assert block
     state = tmp_path / "state"
     with served(state) as service:
-        environment = {**os.environ, **build_environment(state, tmp_path / "zig")}
+        environment = {**os.environ, **build_environment(state)}
         done = subprocess.run(
             [sys.executable, "-c", block[1].replace("http://127.0.0.1:8100", service.url)],
             env=environment,

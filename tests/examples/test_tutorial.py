@@ -53,7 +53,7 @@ def test_the_commands_lead_to_a_program_that_ran(tmp_path: Path) -> None:
         cwd=tmp_path,
         env={
             **kept,
-            **build_environment(tmp_path / "state", tmp_path / "zig"),
+            **build_environment(tmp_path / "state"),
             "PATH": f"{tools}:{kept['PATH']}",
         },
         capture_output=True,

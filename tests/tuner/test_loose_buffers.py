@@ -29,7 +29,7 @@ def kept(n: int, contract: Contract, **params: int) -> tuple[Contract, ...]:
 
 @pytest.mark.parametrize("contract", Contract)
 @pytest.mark.parametrize("dtype", ["uint8", "int32"])
-@pytest.mark.parametrize("extent", [1, 3, 255, 256])
+@pytest.mark.parametrize("extent", [3, 256])
 def test_a_loose_buffer_begins_off_vectors_and_its_rows_at_odd_strides(contract, dtype, extent):
     spec = BufferSpec("frame", dtype, (4, extent), "input", loose=1)
     layout = layout_of(spec, contract, TARGET)

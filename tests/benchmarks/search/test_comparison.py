@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -51,17 +50,10 @@ def test_tables_count_alike_and_the_worst_is_named():
     assert (pair.worst_table, pair.worst_ratio) == ("bad", pytest.approx(4.0))
 
 
-def test_without_a_valid_trial_the_slowest_config_counts():
-    slowest = max(row.cycles for row in TABLE.rows) / TABLE.optimum
-    runs = [run("one", 0, math.inf), run("other", 0, 1.0)]
-    assert paired((TABLE,), runs, "one", "other", 20).ratio == pytest.approx(slowest)
-
-
 @pytest.mark.parametrize(
     ("interval", "verdict"),
     [
         ((0.8, 0.99), "better"),
-        ((0.99, 1.005), "no worse"),
         ((1.0, 1.0), "no worse"),
         ((0.9, 1.2), "undecided"),
         ((1.001, 1.002), "worse"),

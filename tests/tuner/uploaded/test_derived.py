@@ -32,19 +32,6 @@ class TestCodeOfDerivedKernel(KernelCodeConformance):
 
 
 @pytest.mark.slow
-def test_settings_and_extents_reach_the_derivation():
-    kernel = find_kernel("across_u8")
-    wide, narrow = (
-        kernel.problem({"width": width}, Contract.STATIC, TARGET) for width in (512, 500)
-    )
-    assert kernel.space(wide).digest != kernel.space(narrow).digest
-    assert kernel.space(wide).kernel == "across_u8"
-    assert kernel.default_config(wide).as_dict() == {"lanes": 1}
-    assert kernel.textbook_config(wide)["lanes"] == TARGET.lanes(1)
-    assert {"place_total"} <= {knob.name for knob in kernel.space(wide).knobs}
-
-
-@pytest.mark.slow
 def test_a_compile_worker_schedules_it_as_its_client_does():
     kernel = find_kernel("across_u8")
     problem = kernel.problem({}, Contract.STRIDE, TARGET)

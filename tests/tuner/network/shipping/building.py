@@ -18,6 +18,7 @@ from tuner.network import Graph
 from tuner.network.graph import Array
 from tuner.network.shipping import Bundle, packed
 from tuner.network.shipping.program import C_TYPES
+from tuner.paths import cached
 
 OFFLINE = ROOT / "tests" / "rig" / "offline.py"
 
@@ -79,8 +80,8 @@ class Project:
             env={
                 "PATH": os.defpath,
                 "HOME": str(self.folder),
-                "ZIG_GLOBAL_CACHE_DIR": str(self.folder / "zig"),
-                "ZIG_LOCAL_CACHE_DIR": str(self.folder / "zig"),
+                "ZIG_GLOBAL_CACHE_DIR": str(cached("zig-of-tests")),
+                "ZIG_LOCAL_CACHE_DIR": str(cached("zig-of-tests")),
             },
         )
 
