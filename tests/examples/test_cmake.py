@@ -89,18 +89,6 @@ def test_the_example_computes_what_numpy_does(project):
     assert (project.build / "hvxtune.lock").exists()
 
 
-def test_an_update_is_for_one_run(project):
-    good(project.configure())
-    lock = project.build / "hvxtune.lock"
-    pinned = lock.read_text()
-    lock.write_text(pinned.replace("cycles = ", "cycles = 9"))  # as if it were an older schedule
-    good(project.configure())
-    assert lock.read_text() != pinned
-    good(project.configure("-DHVXTUNE_UPDATE=ON"))
-    assert lock.read_text() == pinned
-    assert "HVXTUNE_UPDATE:BOOL=OFF" in (project.build / "CMakeCache.txt").read_text()
-
-
 def test_a_lock_file_takes_another_machine_to_the_same_object(project, tmp_path):
     good(project.configure())
     pinned = (project.build / "hvxtune.lock").read_bytes()

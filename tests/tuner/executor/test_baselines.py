@@ -43,11 +43,7 @@ def test_directives_are_a_schedule_outside_of_the_space() -> None:
     [
         ("fastest", "baseline 'fastest'.*default, textbook"),
         ('{"lanes": "many"}', "lanes"),
-        ('{"lanes": [1]}', r"lanes = \[1\].*whole numbers"),
-        ("[]", "0 directives"),
         ('[{"func": "out", "op": "debug_to_file", "args": ["x"]}]', "debug_to_file.*vectorize"),
-        ('[{"func": "out", "op": "vectorize", "args": [1.5]}]', "argument 1.5"),
-        (f"object:{'0' * 64}", "not kept on this machine"),
         ("object:../../etc/passwd", "not kept on this machine"),
     ],
 )

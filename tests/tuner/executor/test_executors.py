@@ -36,12 +36,6 @@ def submitted(evaluator: Evaluator, workers: int, count: int) -> list[Future[Eva
         ]
 
 
-def test_no_more_than_its_workers_run_at_once() -> None:
-    measurer = StandInMeasurer(gather=3)
-    submitted(Evaluator(StandInGenerator(), measurer), workers=3, count=9)
-    assert measurer.most_at_once == 3
-
-
 def test_a_broken_installation_is_raised_for_each() -> None:
     generator = StandInGenerator(fault=lambda config: ToolchainError("no compiler"))
     for future in submitted(Evaluator(generator, StandInMeasurer()), workers=2, count=3):

@@ -45,7 +45,3 @@ def test_code_of_a_kernel_that_is_gone_counts_as_without_a_schedule() -> None:
     workload = replace(SPEC.problem.workload, kernel="pipeline:0123456789ab")
     gone = replace(SPEC, problem=replace(SPEC.problem, workload=workload))
     assert headline(gone, {"textbook": 9200, "default": 9200}, 100) is None
-
-
-def test_nothing_is_told_before_anything_is_valid() -> None:
-    assert headline(SPEC, {"textbook": 200}, None) is None

@@ -15,13 +15,8 @@ from hypothesis.extra.numpy import arrays
 from tuner.codegen.toolchain import NativePart, built
 from tuner.kernels import find_kernel
 from tuner.kernels.gemm_u8_packed import pack_quads
-from tuner.problem.contract import Contract
-from tuner.problem.target import find_target
 
-TARGET = find_target("hexagon-v66")
 PAIRS = [("gemm_u8", "gemm_u8_packed"), ("gemm_i8", "gemm_i8_packed")]
-OF_SIGNED = {"gemm_u8_packed": (), "gemm_i8_packed": ("ones", "parts", "row_sums")}
-"""Stages of the sums of A's rows."""
 EXTENT = st.integers(1, 9)
 PAGE = Path(__file__).parents[3] / "docs" / "kernels.md"
 IN_C = """
@@ -69,16 +64,6 @@ def test_inputs_are_what_packing_returns(plain: str, packed: str) -> None:
         assert not b.reshape(2, 5, 4)[1, :, 2:].any()
         np.testing.assert_array_equal(a, inputs[0])
         np.testing.assert_array_equal(b.reshape(2, 5, 4)[0], inputs[1].reshape(2, 5, 4)[0])
-
-
-@pytest.mark.parametrize("kernel", [packed for _, packed in PAIRS])
-def test_a_textbook_schedule_reads_b_where_it_lies(kernel: str) -> None:
-    """And A, where its rows are whole quads: nothing is copied."""
-    found = find_kernel(kernel)
-    for shape in ({"m": 1, "n": 1024, "k": 512}, {"m": 33, "n": 257, "k": 128}):
-        problem = found.problem(shape, Contract.STATIC, TARGET)
-        directives = found.schedule(problem, found.textbook_config(problem))
-        assert {one.func for one in directives} == {"sums", "C", *OF_SIGNED[kernel]}
 
 
 def shown(language: str) -> str:

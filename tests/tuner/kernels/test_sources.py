@@ -15,7 +15,7 @@ import pytest
 
 from tuner import kernels
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel, sources
-from tuner.kernels.sources import canonical_c, canonical_python
+from tuner.kernels.sources import canonical_python
 from tuner.problem.workload import Workload
 
 KERNEL = """
@@ -179,19 +179,6 @@ def unused_in(tree: ast.AST) -> set[int]:
         for annotation in (getattr(node, field, None) for field in ("annotation", "returns")):
             within |= {id(inner) for inner in ast.walk(annotation)} if annotation else set()
     return within
-
-
-def test_blanks_in_strings_of_c_are_kept() -> None:
-    kept = 'say("a  /* b */  // c", \'"\');'
-    assert canonical_c(f"  {kept}   /* gone */\n\n#define  A  1 \\\n  2 // gone\n") == (
-        f"{kept}\n#define A 1 \\\n2"
-    )
-
-
-def test_what_is_loaded_is_named_and_not_what_was_edited_since(folder: Path) -> None:
-    before = source_now()
-    (folder / "shifted.py").write_text("raise RuntimeError\n")
-    assert find_kernel("shifted_u8").workload().source == before
 
 
 def test_the_source_is_a_part_of_a_workload_and_goes_with_it() -> None:

@@ -6,7 +6,6 @@ from tuner.kernels import find_kernel
 from tuner.kernels.tiling import known_multiple
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.space import Config, TailStrategy, tail
 
 TARGET = find_target("hexagon-v66")
 
@@ -18,26 +17,13 @@ def space_of(kernel: str, contract: Contract, **params: int):
 
 @pytest.mark.parametrize(
     ("contract", "multiple"),
-    [
-        (Contract.NONE, 1),
-        (Contract.HOST, 1),
-        (Contract.STRIDE, 1),
-        (Contract.EXTENT, TARGET.vector_bytes),
-        (Contract.STATIC, 640),
-    ],
+    [(Contract.NONE, 1), (Contract.EXTENT, TARGET.vector_bytes), (Contract.STATIC, 640)],
 )
 def test_the_contract_says_what_the_innermost_extent_is_divisible_by(contract, multiple) -> None:
     kernel = find_kernel("sobel_u8")
     problem = kernel.problem({"width": 640}, contract, TARGET)
     image = kernel.buffers(problem.workload.params)[0]
     assert known_multiple(problem, 640, image) == multiple
-
-
-def test_outer_extents_are_known_only_if_static() -> None:
-    kernel = find_kernel("sobel_u8")
-    for contract in Contract:
-        problem = kernel.problem({"height": 48}, contract, TARGET)
-        assert known_multiple(problem, 48) == (48 if contract is Contract.STATIC else 1)
 
 
 def test_where_tiles_divide_the_extent_there_is_no_tail_to_choose() -> None:
@@ -49,8 +35,3 @@ def test_where_tiles_divide_the_extent_there_is_no_tail_to_choose() -> None:
 def test_no_tile_is_moved_inwards_where_none_fits() -> None:
     for config in space_of("add_u8", Contract.NONE, width=TARGET.vector_bytes - 1, height=2):
         assert config["tail_x"] == "guard_with_if"
-
-
-def test_without_a_choice_the_loop_is_rounded_up() -> None:
-    assert tail(Config({}), "tail_x") is TailStrategy.ROUND_UP
-    assert tail(Config({"tail_x": "shift_inwards"}), "tail_x") is TailStrategy.SHIFT_INWARDS

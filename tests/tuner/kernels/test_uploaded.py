@@ -16,9 +16,8 @@ from tuner.kernels import attached_kernel, find_kernel
 from tuner.measure.cases import cases_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.problem.workload import Workload
 from tuner.space.derivation import BufferFacts, PipelineFacts, StageFacts
-from tuner.uploaded import PipelineKernel, files, kernel_name
+from tuner.uploaded import PipelineKernel, files
 
 TARGET = find_target("hexagon-v66")
 
@@ -87,14 +86,6 @@ def test_unknown_pipelines_are_named():
             find_kernel(name)
 
 
-def test_pipelines_are_found_by_twelve_digits_or_all():
-    digest = files.keep(b"any bytes")
-    assert files.find(digest) == files.find(digest[:12]) == digest
-    assert files.find(digest[:11]) is None
-    assert files.read(digest) == b"any bytes"
-    assert kernel_name(digest) == f"pipeline:{digest[:12]}"
-
-
 def test_a_pipeline_that_could_be_taken_for_another_is_refused():
     digest = files.keep(b"any bytes")
     twin = digest[:12] + "0" * 52
@@ -130,16 +121,6 @@ def hand_made(*sizes: str) -> PipelineKernel:
     return PipelineKernel("pipeline:000000000000", b"", analysed)
 
 
-def test_whoever_does_not_ask_for_parallel_loops_has_the_workload_of_before():
-    kernel = hand_made("x", "y")
-    before = Workload(kernel.name, kernel.version, {"x": 512, "y": 64})
-    assert kernel.workload({"x": 512}).digest == before.digest
-    assert kernel.workload({"x": 512, "parallel": 0}).digest == before.digest
-    assert kernel.workload({"x": 512, "parallel": 1}).params == {"x": 512, "y": 64, "parallel": 1}
-    with pytest.raises(UserError, match="parallel=2"):
-        kernel.workload({"parallel": 2})
-
-
 def test_parallel_loops_are_another_problem_with_the_peak_of_all_contexts(monkeypatch):
     kernel = hand_made("x", "y")
     one, all_of_them = (
@@ -161,11 +142,3 @@ def test_parallel_loops_are_another_problem_with_the_peak_of_all_contexts(monkey
         for problem in (one, all_of_them)
     ]
     assert needs == [False, True]
-
-
-def test_a_dimension_called_parallel_keeps_its_name():
-    kernel = hand_made("parallel", "y")
-    assert [param.name for param in kernel.params] == ["parallel", "y", "parallel_2"]
-    assert kernel.workload({"parallel": 300}).params == {"parallel": 300, "y": 64}
-    asked = kernel.problem({"parallel_2": 1}, Contract.STATIC, TARGET)
-    assert "strips" in {knob.name for knob in kernel.space(asked).knobs}

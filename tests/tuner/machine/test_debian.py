@@ -52,9 +52,3 @@ def test_the_machines_release_needs_no_other_sources_but_for_backports(apt: Priv
         f"deb {MIRROR} trixie-updates main",
         f"deb {MIRROR}-security trixie-security main",
     ]
-
-
-@pytest.mark.parametrize("apt", ["forky"], indirect=True)  # sid's name for itself
-def test_a_machine_may_call_its_release_by_another_name(apt: PrivateApt) -> None:
-    assert f"deb {MIRROR} bookworm main" in apt.sources_of_release("bookworm")
-    assert apt.source_lines(["sid"]) == [f"deb-src {MIRROR} sid main"]

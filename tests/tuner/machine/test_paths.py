@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tuner.errors import StoreError
 from tuner.paths import (
     CACHE_DIR_VARIABLE,
     STATE_DIR_VARIABLE,
@@ -42,14 +41,3 @@ def test_another_state_directory_has_the_same_cache(
     assert writable("timing") == tmp_path / "other/timing"
     assert cached("native") == before
     assert os.listdir(tmp_path / "other") == ["timing"]
-
-
-def test_a_cache_that_cannot_be_made_is_named_with_its_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "file"))
-    with pytest.raises(StoreError) as caught:
-        cached("native")
-    assert str(tmp_path / "file") in caught.value.message
-    assert CACHE_DIR_VARIABLE in caught.value.next_step

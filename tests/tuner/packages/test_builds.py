@@ -145,21 +145,6 @@ def test_golden_files_decide_for_their_inputs(tmp_path: Path) -> None:
     assert "golden golden" in found.error
 
 
-@pytest.mark.slow
-def test_a_naive_config_decides_for_the_others(tmp_path: Path) -> None:
-    folder = good_package(tmp_path / "package")
-    edit(folder, 'contracts = ["stride", "extent", "static"]', 'contracts = ["static"]')
-    edit(folder, "ROWS = 1\nUNROLL = 1", "ROWS = 4\nUNROLL = 1")
-    text = (folder / "kernel.toml").read_text().partition("[reference]")[0]
-    naive = f'{text}[reference]\nkind = "naive"\nconfig = {{ ROWS = 1, UNROLL = 1 }}\n'
-    (folder / "kernel.toml").write_text(naive)
-    assert [one.outcome for one in checks(folder)] == ["ok", "ok"]
-    edit(folder, "(row + 2) * src", "(row + 2 - (ROWS > 1 && row == 2)) * src", "blur.c")
-    default, baseline = checks(folder)
-    assert (default.outcome, baseline.outcome) == ("ok", "wrong_output")
-    assert baseline.as_dict()["difference"]["index"][0] % 4 == 2
-
-
 REFERENCES = {
     "raises": ("return blurred", "raise ValueError('no', blurred)", ("reference.py: ", "line 11")),
     "dtype": ("astype(np.uint8)", "astype(np.uint16)", ("its dst is uint16", "uint8")),

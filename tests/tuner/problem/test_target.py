@@ -41,9 +41,7 @@ def test_a_chip_has_the_figures_of_its_arch_that_it_does_not_state() -> None:
     [
         (CHIP + "vtcm_kib = [8192]\n", r"vtcm_kib = \[8192\] has no source"),
         (CHIP + 'clock_ghz = [1.4, "hearsay"]\n', "clock_ghz has the unknown source 'hearsay'"),
-        (CHIP + 'vtcm_kib = [-1, "manual"]\n', "vtcm_kib = -1"),
         (CHIP + CHIP, "hexagon-v73-sm8550 is listed twice"),
-        ('[[target]]\narch = "v75"\nvtcm_kib = [1, "manual"]\n', "hexagon-v75 lacks hvx_contexts"),
     ],
 )
 def test_a_row_without_a_source_or_with_nonsense_is_refused(rows: str, says: str) -> None:

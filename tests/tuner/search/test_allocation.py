@@ -18,15 +18,6 @@ def test_every_search_begins_before_any_goes_on() -> None:
     assert next_search([search((2, 1_000_000)), search()]) == 1
 
 
-def test_every_search_has_its_seeds_before_any_goes_on() -> None:
-    lacking = search((1, 20), weight=3)
-    lacking.seeds = 2
-    assert next_search([search((2, 1_000_000)), lacking]) == 1
-    assert next_search([search(), lacking]) == 0
-    lacking.record(2, 20)
-    assert next_search([search((2, 1_000_000)), lacking]) == 0
-
-
 def test_the_search_with_most_cycles_left_to_save_goes_on() -> None:
     assert next_search([search((2, 1000)), search((2, 5000))]) == 1
 
@@ -34,11 +25,6 @@ def test_the_search_with_most_cycles_left_to_save_goes_on() -> None:
 def test_trials_that_saved_nothing_make_room_for_others() -> None:
     tired = search((2, 5000), (40, 5000))
     assert next_search([tired, search((2, 1000))]) == 1
-
-
-def test_what_still_saves_goes_on() -> None:
-    saving, done = search((10, 9000), (14, 5000)), search((10, 5000), (14, 5000))
-    assert next_search([done, saving]) == 1
 
 
 def test_a_relative_far_better_off_shows_how_much_is_left() -> None:
@@ -54,23 +40,10 @@ def test_a_search_without_a_valid_candidate_is_given_up_after_some_trials() -> N
     assert next_search([search((8, None)), search((2, 1000))]) == 1
 
 
-def test_busy_and_exhausted_searches_are_left_alone() -> None:
-    searches = [search((2, 5000)), search((2, 1000))]
-    assert next_search(searches, busy=[0]) == 1
-    searches[1].exhausted = True
-    assert next_search(searches, busy=[0]) is None
-
-
 def timed(trials: int, best: int, seconds: float) -> SearchState:
     made = SearchState(1, 10, "f")
     made.record(trials, best, seconds)
     return made
-
-
-def test_where_time_is_short_what_a_second_saves_counts() -> None:
-    large, small = timed(2, 5000, 20.0), timed(2, 2000, 1.0)
-    assert next_search([large, small]) == 0
-    assert next_search([large, small], seconds_left=100.0) == 1
 
 
 def test_a_trial_that_would_not_end_in_time_is_not_begun() -> None:

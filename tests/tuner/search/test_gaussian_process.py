@@ -68,17 +68,3 @@ def test_what_each_choice_is_worth_is_learned_from_few_results():
     mean, deviation = model.predict(METRIC.features(rows[rest]))
     assert np.corrcoef(mean, truth[rest])[0, 1] > 0.7
     assert np.all(deviation > 0)
-
-
-def test_rows_under_way_leave_the_mean_and_make_it_surer_near_them():
-    rows, targets = some_rows(24, seed=5), np.random.default_rng(5).standard_normal(20)
-    settings = Settings(np.full(5, 0.5), -5.0, 0.0, 0.0)
-    without = GaussianProcess(METRIC, rows[:20], targets, settings)
-    under_way = GaussianProcess(METRIC, rows, targets, settings)
-    features = METRIC.features(some_rows(40, seed=6))
-    mean, deviation = under_way.predict(features)
-    mean_without, deviation_without = without.predict(features)
-    assert mean == pytest.approx(mean_without, abs=1e-4)
-    assert np.all(deviation <= deviation_without + 1e-4)
-    _, there = under_way.predict(METRIC.features(rows[20:]))
-    assert np.all(there < 0.2)

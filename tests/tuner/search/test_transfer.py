@@ -100,10 +100,8 @@ DEFAULT = Config({"tile": 1, "form": "plain"})
     ("config", "nearest"),
     [
         ({"tile": 2, "form": "vrmpy", "unroll": 2}, {"tile": 3, "form": "vrmpy", "unroll": 2}),
-        ({"tile": 6, "form": "plain", "unroll": 4}, {"tile": 8, "form": "plain", "unroll": 2}),
         ({"tile": 8, "form": "vrmpy", "unroll": 1}, {"tile": 8, "form": "plain", "unroll": 1}),
         ({"tile": 3, "form": "other"}, {"tile": 3, "form": "plain", "unroll": 1}),
-        ({"colour": "red"}, {"tile": 1, "form": "plain"}),
     ],
 )
 def test_a_config_of_another_space_becomes_the_nearest_legal_one(config, nearest):

@@ -145,17 +145,6 @@ def test_deinterleaved_values_are_never_read_off_vector_boundaries():
     assert {"shift_inwards", "guard_with_if"} <= tails
 
 
-def test_widened_values_lie_in_order_where_vectors_do_not_divide_the_width():
-    facts = pipeline(
-        stage("wide", extents=(500, 64), bits=16),
-        stage("out", reads={"wide": 1}, extents=(500, 64)),
-    )
-    for config, directives in schedules(facts):
-        kept = config.get("place_wide", "inline") != "inline"
-        assert any(d.op == "keep_in_order" for d in directives) == kept
-        assert "guard_with_if" not in {config.get("tail_x"), config.get("tail_wide")}
-
-
 PIXELS = pipeline(
     stage("out", dimensions=("c", "x", "y"), extents=(3, 512, 64), strided=(("x", 1),), picks=True)
 )
@@ -169,55 +158,9 @@ def test_what_divides_as_no_vector_can_is_computed_without_and_apart():
         assert all(d.func != "ratio" for d in directives if d.op == "vectorize")
 
 
-def test_rows_that_a_scan_goes_back_through_take_more_than_one_step():
-    back = UpdateFacts(("x",), (("r$x", 63),), True, "", False, backwards=True)
-    facts = pipeline(
-        stage("sums", bits=16, extents=(256, 64), updates=(back,)),
-        stage("out", reads={"sums": 1}, extents=(256, 64)),
-    )
-    steps = {
-        config.integer("lanes") * config.integer("unroll_sums")
-        for config in samples(facts)
-        if config["lanes"] != 1
-    }
-    assert steps == {128}
-
-
-def test_edges_of_images_are_kept_by_predicated_stores_not_guards():
-    facts = pipeline(stage("out", extents=(500, 64), clamped=True))
-    found = {(c.get("tail_x"), c.get("unroll")) for c in samples(facts) if "tail_x" in c}
-    assert {tail for tail, _ in found} == {"shift_inwards", "predicate_stores"}
-    assert {unroll for tail, unroll in found if tail == "predicate_stores"} == {1}
-
-
 ROWS = UpdateFacts(
     ("y",), (("r$x", 512),), scans=False, combines="sum", dot=False, across="r$x", quads=True
 )
-ROW_SUMS = stage(
-    "sums",
-    dimensions=("y",),
-    extents=(64,),
-    bits=32,
-    widest_bits=32,
-    updates=(ROWS,),
-    strided=(("y", 1),),
-)
-
-
-def test_sums_of_rows_are_vectors_along_the_rows_and_a_tree():
-    """Never lane by lane, nor a vector of rows, whose loads would be."""
-    facts = pipeline(ROW_SUMS, stage("out", reads={"sums": 1}))
-    found = {config["form_sums_0"]: made for config, made in schedules(facts) if len(config) > 1}
-    assert set(found) == {"rfactor", "quads"}
-    for made in found.values():
-        own = [d for d in made if d.func == "sums" and d.update is None]
-        assert "vectorize" not in {d.op for d in own}
-        tree = [d.args for d in made if d.func == "sums" and d.op == "vectorize"]
-        assert tree
-        partial = [d.op for d in made if d.func.startswith("partial") and d.update is None]
-        assert partial == ["keep_in_order", "compute_at", "vectorize"]
-    textbook = derived_space("p", facts, TARGET).nearest_config(textbook_values(facts, TARGET))
-    assert textbook["form_sums_0"] == "quads"
 
 
 @pytest.mark.parametrize(
@@ -251,22 +194,3 @@ def featured(channels: int, pixels: int = 56, **changed: object) -> PipelineFact
     shape = {"dimensions": ("c", "x", "y"), "extents": (channels, pixels, 16), "picks": True}
     rows = stage("rows", bits=16, **shape, **changed)
     return pipeline(rows, stage("out", reads={"rows": 2}, **shape))
-
-
-@pytest.mark.parametrize("facts", [PIXELS, featured(16)], ids=["colours", "features"])
-def test_no_vector_has_channels_of_pixels_that_lie_anywhere(facts):
-    """They would be loaded one by one. Rows that lie anywhere are as good as others."""
-
-    def loose(value: int) -> PipelineFacts:
-        shape = {"mins": (0, 0, 0), "extents": facts.last.extents}
-        return replace(facts, inputs=(replace(facts.inputs[0], **shape, loose=value),))
-
-    def forms(facts: PipelineFacts) -> set[str]:
-        knobs = {knob.name: knob.choices for knob in derived_space("p", facts, TARGET).knobs}
-        return set(knobs.get("channels", ()))
-
-    assert forms(loose(2)) == forms(loose(3)) == forms(facts)
-    assert "vectors" in forms(facts)
-    assert forms(loose(1)) <= {"apart"}
-    for _, directives in schedules(loose(1)):
-        assert ("c",) not in {d.args for d in directives if d.op in ("vectorize", "unroll")}

@@ -58,10 +58,6 @@ def test_guards_are_only_for_what_must_not_be_moved(facts):
             assert config[f"tail_{key}"] != "shift_inwards"
 
 
-def test_nothing_that_may_not_fit_lies_in_vtcm():
-    assert all("vtcm" not in config for config in samples(CHAIN))
-
-
 def test_reductions_that_follow_an_extent_are_not_split_or_written_out():
     (sums, out) = DENSE.stages
     longer = replace(sums.updates[0], rvars=(("k$x", 65),))

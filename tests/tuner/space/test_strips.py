@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -53,19 +52,6 @@ def test_nothing_is_parallel_unless_asked_for(facts):
             )
 
 
-def test_strips_are_whole_rounds_of_the_target_s_contexts():
-    def choices(facts: PipelineFacts, contexts: int) -> tuple[object, ...]:
-        target = replace(TARGET, hvx_contexts=contexts)
-        space = derived_space("pipeline:test", facts, target, parallel=True)
-        return next((knob.choices for knob in space.knobs if knob.name == "strips"), ())
-
-    assert choices(CHAIN, 4) == (1, 4, 8, 16)
-    assert choices(CHAIN, 6) == (1, 6, 12, 24)
-    assert choices(CHAIN, 1) == ()
-    assert choices(pipeline(stage("out", extents=(512, 9))), 4) == (1, 4, 8)
-    assert choices(pipeline(stage("out", extents=(512, 3))), 4) == ()
-
-
 @pytest.mark.parametrize("facts", ALL.values(), ids=ALL)
 def test_a_parallel_loop_is_around_all_others_and_none_of_a_reduction(facts):
     rvars = {name for one in facts.stages for u in one.updates for name, _ in u.rvars}
@@ -84,26 +70,6 @@ def test_a_parallel_loop_is_around_all_others_and_none_of_a_reduction(facts):
             assert order.args[-1] == directive.args[0]
         assert len({(d.func, d.update) for d in parallel}) == len(parallel), config
     assert seen
-
-
-@pytest.mark.parametrize("facts", ALL.values(), ids=ALL)
-def test_widened_values_are_kept_either_for_parallel_loops_or_for_none(facts):
-    """Functions of their own, of which Halide 21 does not see how the values lie in memory."""
-    wide = {one.name for one in facts.stages if one.bits > 8 and one.dimensions}
-    kept = 0
-    for _, directives in cut(facts):
-        roots = {d.func for d in directives if d.op == "compute_root"}
-        for name in roots & wide:
-            readers = {one.name for one in facts.stages if name in dict(one.reads)} & roots
-            definitions = {
-                (d.func, d.update)
-                for d in directives
-                if d.func in {name, *readers} and d.op in ("vectorize", "parallel")
-            }
-            shared = {(d.func, d.update) for d in directives if d.op == "parallel"}
-            assert definitions <= shared
-            kept += 1
-    assert kept or not wide
 
 
 def test_predicates_and_vectors_moved_inwards_do_not_meet_in_strips():

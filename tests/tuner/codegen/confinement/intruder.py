@@ -35,13 +35,13 @@ _page = ctypes.create_string_buffer(4096)
 _TABLE = """
 mmap=9 mprotect=10 ioctl=16 shmget=29 socket=41 connect=42 socketpair=53 clone=56 fork=57
 execve=59 kill=62 fcntl=72 truncate=76 rename=82 mkdir=83 creat=85 link=86 unlink=87 symlink=88
-chmod=90 chown=92 lchown=94 ptrace=101 setuid=105 utime=132 mknod=133 setpriority=141 capset=126 prctl=157
-chroot=161 settimeofday=164 mount=165 sethostname=170 quotactl=179 setxattr=188 lsetxattr=189
-removexattr=197 sched_setaffinity=203 tgkill=234 utimes=235 add_key=248 openat=257 mknodat=259
-fchownat=260 futimesat=261 linkat=265 symlinkat=266 fchmodat=268 unshare=272 utimensat=280
-inotify_init1=294 perf_event_open=298 fanotify_init=300 prlimit64=302 name_to_handle_at=303
-open_by_handle_at=304 setns=308 process_vm_writev=311 memfd_create=319 bpf=321 execveat=322
-io_uring_setup=425 pidfd_open=434 openat2=437 quotactl_fd=443
+chmod=90 chown=92 lchown=94 ptrace=101 setuid=105 capset=126 utime=132 mknod=133 setpriority=141
+prctl=157 chroot=161 settimeofday=164 mount=165 sethostname=170 quotactl=179 setxattr=188
+lsetxattr=189 removexattr=197 sched_setaffinity=203 tgkill=234 utimes=235 add_key=248 openat=257
+mknodat=259 fchownat=260 futimesat=261 linkat=265 symlinkat=266 fchmodat=268 unshare=272
+utimensat=280 inotify_init1=294 perf_event_open=298 fanotify_init=300 prlimit64=302
+name_to_handle_at=303 open_by_handle_at=304 setns=308 process_vm_writev=311 memfd_create=319
+bpf=321 execveat=322 io_uring_setup=425 pidfd_open=434 openat2=437 quotactl_fd=443
 """
 NUMBERS = {name: int(number) for name, number in (one.split("=") for one in _TABLE.split())}
 """asm/unistd_64.h"""

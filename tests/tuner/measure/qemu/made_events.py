@@ -23,11 +23,29 @@ KINDS: Mapping[str, Mapping[str, float]] = {
     "streaming": {"ddr_read_bytes": 60.0},
 }
 """Kinds of serial code: events a packet, at most."""
+PARALLEL_KINDS: Mapping[str, Mapping[str, float]] = {
+    "loops that do little": {"l2_accesses": 0.1},
+    "many small tasks": {"l2_accesses": 0.1},
+    "loads of all threads": {"l2_accesses": 3.0},
+}
 
 
 def made_events(rng: np.random.Generator, kind: str) -> Events:
-    """A schedule of one of ``KINDS``, somewhat mixed with all the others."""
-    return Events(_stretch(rng, kind, rng.uniform(2e4, 2e5))[np.newaxis], np.zeros(1, np.int64))
+    """A schedule of one of ``KINDS`` or ``PARALLEL_KINDS``, somewhat mixed with all the others."""
+    if kind in KINDS:
+        return Events(_stretch(rng, kind, rng.uniform(2e4, 2e5))[np.newaxis], np.zeros(1, np.int64))
+    tasks, packets = {
+        "loops that do little": (4, 300.0),
+        "many small tasks": (60, 60.0),
+        "loads of all threads": (8, 20_000.0),
+    }[kind]
+    rows = [_stretch(rng, "branches", 300)]
+    rows[0][INDEX["parallel_loops"]] = 1
+    for _ in range(tasks):
+        row = _stretch(rng, kind, packets * rng.uniform(0.9, 1.1))
+        row[INDEX["tasks"]] = 1
+        rows.append(row)
+    return Events(np.array(rows), np.array([0] + [1] * tasks, np.int64))
 
 
 def _stretch(rng: np.random.Generator, kind: str, packets: float) -> Counts:
@@ -35,11 +53,12 @@ def _stretch(rng: np.random.Generator, kind: str, packets: float) -> Counts:
     counts[INDEX["packets"]] = packets
     counts[INDEX["stalls"]] = round(packets * rng.uniform(0, 0.2))
     counts[INDEX["vector_packets"]] = packets / 2
-    for name, most in KINDS[kind].items():
+    for name, most in {**KINDS, **PARALLEL_KINDS}[kind].items():
         counts[INDEX[name]] = round(rng.uniform(0.5, 1.0) * most * packets)
-    for events in KINDS.values():
-        for name, most in events.items():
-            counts[INDEX[name]] += round(rng.uniform(0, 0.02) * most * packets)
+    if kind in KINDS:
+        for events in KINDS.values():
+            for name, most in events.items():
+                counts[INDEX[name]] += round(rng.uniform(0, 0.02) * most * packets)
     _add_waits(rng, counts, apart=4 if kind == "misses in bursts" else 64)
     return counts
 

@@ -112,7 +112,6 @@ def test_the_algorithm_alone_is_a_pipeline_that_can_be_tuned(
     ("fault", "outcome", "said"),
     [
         ("abort", Outcome.COMPILER_CRASH, "SIGABRT"),
-        ("endless", Outcome.TIMEOUT, "more than 3 s"),
         ("read", Outcome.COMPILE_ERROR, "no such file for me"),
     ],
 )
@@ -139,11 +138,7 @@ def test_what_is_no_program_of_generators_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("least", "most", "default", "choices"),
-    [
-        (1, 4, 2, (1, 2, 3, 4)),
-        (1, 64, 6, (1, 2, 4, 6, 8, 16, 32)),
-        (-(2**31), 2**31 - 1, 3, (0, 1, 2, 3, 4, 8, 16)),
-    ],
+    [(1, 4, 2, (1, 2, 3, 4)), (-(2**31), 2**31 - 1, 3, (0, 1, 2, 3, 4, 8, 16))],
 )
 def test_integers_are_searched_near_their_default(
     least: int, most: int, default: int, choices: tuple[int, ...]
