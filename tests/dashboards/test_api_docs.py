@@ -52,7 +52,7 @@ def test_a_route_is_tried_without_faults(
         visit.go("/docs")
         submit, jobs = (
             page.locator(f"#operations-jobs-{name}")
-            for name in ("submit_v1_jobs_post", "listing_v1_jobs_get")
+            for name in ("submit_job", "list_jobs")
         )
         expect(submit).to_be_visible()
         ground = "getComputedStyle(document.body).backgroundColor"
