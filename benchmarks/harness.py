@@ -21,8 +21,6 @@ from typing import Any
 from tuner.errors import HvxtuneError
 
 BENCHMARKS: Mapping[str, str] = {
-    "anchors": "benchmarks.anchors",
-    "database": "benchmarks.database",
     "doubt": "benchmarks.doubt",
     "everyday": "benchmarks.everyday.bench",
     "hand": "benchmarks.hand.bench",
@@ -30,13 +28,12 @@ BENCHMARKS: Mapping[str, str] = {
     "load": "benchmarks.load",
     "networks": "benchmarks.networks",
     "phones": "benchmarks.phones",
-    "scaling": "benchmarks.scaling.bench",
+    "scaling": "benchmarks.scaling",
     "search": "benchmarks.samplers",
     "search-tables": "benchmarks.search_tables",
     "service": "benchmarks.service",
     "transfer": "benchmarks.transfer",
     "truth": "benchmarks.truth.bench",
-    "verification": "benchmarks.verification",
 }
 """Modules by name."""
 

@@ -30,9 +30,8 @@ _LENGTH = b"content-length: "
 class _Plan:
     """What all connections share: requests to send in turn, and what came of them."""
 
-    def __init__(self, requests: list[bytes], every_s: float) -> None:
+    def __init__(self, requests: list[bytes]) -> None:
         self.requests = requests
-        self.every_s = every_s
         self.sent = 0
         self.lost = 0
         self.begin(0.0, 0.0)
@@ -106,12 +105,7 @@ class _Connection(asyncio.Protocol):
         if now >= plan.counts_from:
             plan.latencies_s.append(now - self.sent_at)
             plan.statuses[status] += 1
-        # At a steady rate, each connection waits for its next turn.
-        wait_s = self.sent_at + plan.every_s - now
-        if wait_s > 0.0:
-            asyncio.get_running_loop().call_later(wait_s, self._send)
-        else:
-            self._send()
+        self._send()
 
     def _end(self) -> None:
         if not self.done.done():
@@ -193,7 +187,6 @@ def main() -> None:
     parser.add_argument("--token", default="")
     parser.add_argument("--pid", type=int, help="of the server, whose processor time is told")
     parser.add_argument("--connections", type=int, default=32)
-    parser.add_argument("--rate", type=float, help="requests a second, at most; else all it can")
     parser.add_argument("--warm-up", type=float, default=0.1, help="seconds of each slice")
     parser.add_argument("--slice", type=float, default=1.0, help="seconds of a file in its turn")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each file in all")
@@ -204,8 +197,7 @@ def main() -> None:
             [
                 f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{given.port}\r\n{bearer}\r\n".encode()
                 for path in file.read_text().splitlines()
-            ],
-            given.connections / given.rate if given.rate else 0.0,
+            ]
         )
         for file in given.paths
     ]

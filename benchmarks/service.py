@@ -130,7 +130,7 @@ def write_paths(kind: str, work: Path) -> Path:
         for kernel, params, contract in million_schedules.requests(kind, QUERIES, seed=1):
             query = {
                 "kernel": kernel,
-                "params": ",".join(f"{name}={value}" for name, value in params.items()),
+                "param": ",".join(f"{name}={value}" for name, value in params.items()),
                 "target": DEFAULT_TARGET,
                 "contract": contract.value,
             }
@@ -176,15 +176,14 @@ class Server:
 
 
 @contextmanager
-def served(place: Path, database: str = "") -> Iterator[Server]:
-    """The service with the state directory ``place``, in a process of its own, over the database in
-    it or at the URL ``database``."""
+def served(place: Path) -> Iterator[Server]:
+    """The service with the state directory ``place``, in a process of its own."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(2048)
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks", "service", "--serve", str(listener.fileno())],
-            env={**os.environ, "HVXTUNE_STATE_DIR": str(place), "HVXTUNE_DATABASE_URL": database},
+            env={**os.environ, "HVXTUNE_STATE_DIR": str(place), "HVXTUNE_DATABASE_URL": ""},
             pass_fds=[listener.fileno()],
             stdout=subprocess.PIPE,
             text=True,

@@ -29,7 +29,7 @@ def test_an_unknown_benchmark_or_name_within_it_is_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert harness.run("speed", []) == 2
-    assert "unknown benchmark 'speed'; known are anchors" in capsys.readouterr().err
+    assert "unknown benchmark 'speed'; known are doubt" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         harness.run("everyday", ["sobel"])
     assert "unknown 'sobel'; known are FIR" in capsys.readouterr().err

@@ -1,10 +1,13 @@
-"""The costs of a trial, measured on this machine: each part alone, on the real thing.
+"""Prices what a trial takes of each part of a laboratory: where one of them is full.
 
-Processor time is that of the process concerned, so other load on the machine changes little.
+Processor time is that of the process concerned, so other load on the machine changes little; it
+only adds, so the least of three rounds counts. Takes about five minutes. Needs PostgreSQL, the
+extras ``dask`` and ``postgres``, and the compilers and simulator of ``make setup``.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import tempfile
@@ -20,6 +23,7 @@ from unittest import mock
 
 import psutil
 
+from benchmarks.harness import Report, tell
 from db import open_store
 from db.sql_store import SqlStore
 from tests.db.postgres_server import databases
@@ -34,120 +38,90 @@ from tuner.keeping.memory_store import MemoryStore
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.outcome import Outcome
 
-CALLS = 600
 T = TypeVar("T")
 
 ROUNDS = 3
+CALLS = 600
 BATCH = 16
 ROWS = {1: 1000, BATCH: 3200}
 """Trials to commit, by the size of a transaction."""
-HEARTBEATS = 2000
-"""The system counts processor time in hundredths of a second: fewer looks would count as none."""
 TRIALS = 40
 SEARCHED = 200
 
 
 @dataclass(frozen=True)
-class Costs:
-    """Seconds. ``_cpu_s`` are of one processor."""
+class Part:
+    """What a trial takes of one part of a laboratory: processor seconds."""
 
-    search_cpu_s: float
-    """A conductor's, per trial: ask, tell, the loop, the evaluation's bookkeeping."""
-    call_cpu_s: float
-    """A conductor's, per call handed to a cluster."""
-    scheduler_cpu_s: float
-    """A Dask scheduler's, per call."""
-    commit_client_cpu_s: float
-    """A conductor's, per transaction."""
-    row_client_cpu_s: float
-    """A conductor's, per trial in it."""
-    commit_cpu_s: float
-    """PostgreSQL's, per transaction."""
-    row_cpu_s: float
-    """PostgreSQL's, per trial in it: its result, its object's row, the row of the next."""
-    commit_wait_s: float
-    """The rest of a transaction's time: round trips and the disk."""
-    heartbeat_cpu_s: float
-    """PostgreSQL's, per look whether a job should stop; each job looks once a second."""
-    object_cpu_s: float
-    """PostgreSQL's, per trial, more if objects lie in the database too."""
-    compile_s: float
-    compile_cv: float
-    """Its coefficient of variation: standard deviation by mean."""
-    simulate_s: float
-    """Link, simulate and verify."""
-    simulate_cv: float
+    name: str
+    trial_s: float
+    transaction_s: float = 0.0
+    """More, for each transaction; jobs that wait commit several trials in one."""
 
 
-def measure_costs(tell: Callable[[str], None] = lambda _: None) -> Costs:
-    """Takes about five minutes. Needs PostgreSQL, the extras ``dask`` and ``postgres``, and the
-    compilers and simulator of ``make setup``."""
-    tell("compiling and simulating")
-    compiled, simulated = (_quickest(one) for one in zip(*_rounds(_trials), strict=True))
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tells a row for each part."""
+    report.table(
+        {
+            "resource": "",
+            "ms a trial": ".2f",
+            "ms a transaction": ".2f",
+            "full at trials/s, one a transaction": ",.0f",
+            "many": ",.0f",
+        }
+    )
+    for part in parts():
+        report.row(
+            *(part.name, 1e3 * part.trial_s, 1e3 * part.transaction_s),
+            *(1 / (part.trial_s + part.transaction_s), 1 / part.trial_s),
+        )
+
+
+def parts() -> list[Part]:
+    """Measures all parts."""
+    tell("compiling")
+    compile_s = min(_rounds(_compile_s))
     tell("searching")
     search_s = min(_rounds(_search_s))
     tell("calling a cluster")
     call_s, scheduler_s = (min(one) for one in zip(*_rounds(_call_s), strict=True))
     tell("committing to PostgreSQL")
-    with databases(durable=True) as make, tempfile.TemporaryDirectory() as folder:
-        one, many, inside = (
-            _least(_rounds(lambda: _commits(make(), place, batch)))  # noqa: B023 - called now
-            for place, batch in (
-                (f"folder:{folder}", 1),
-                (f"folder:{folder}", BATCH),
-                ("database:", BATCH),
-            )
-        )
+    with databases(durable=True) as make:
+        one, many = (_least(_rounds(lambda: _commits(make(), size))) for size in ROWS)  # noqa: B023
     row_s = (many.server_s - one.server_s) / (BATCH - 1)
     row_client_s = (many.client_s - one.client_s) / (BATCH - 1)
-    return Costs(
-        search_cpu_s=search_s,
-        call_cpu_s=call_s,
-        scheduler_cpu_s=scheduler_s,
-        commit_client_cpu_s=max(0.0, one.client_s - row_client_s),
-        row_client_cpu_s=row_client_s,
-        commit_cpu_s=max(0.0, one.server_s - row_s),
-        row_cpu_s=row_s,
-        commit_wait_s=max(0.0, one.wall_s - one.client_s - one.server_s),
-        heartbeat_cpu_s=one.heartbeat_s,
-        object_cpu_s=(inside.server_s - many.server_s) / BATCH,
-        compile_s=statistics.mean(compiled),
-        compile_cv=_variation(compiled),
-        simulate_s=statistics.mean(simulated),
-        simulate_cv=_variation(simulated),
-    )
+    return [
+        Part("PostgreSQL", row_s, max(0.0, one.server_s - row_s)),
+        Part("scheduler", 2 * scheduler_s),
+        Part(
+            "conductor",
+            search_s + 2 * call_s + row_client_s,
+            max(0.0, one.client_s - row_client_s),
+        ),
+        Part("compilers", compile_s),
+    ]
 
 
 def _rounds(measure: Callable[[], T]) -> list[T]:
-    """Other load on the machine only adds: of several rounds the least counts."""
     return [measure() for _ in range(ROUNDS)]
-
-
-def _quickest(rounds: Sequence[list[float]]) -> list[float]:
-    return min(rounds, key=statistics.mean)
 
 
 def _least(rounds: Sequence[_Commits]) -> _Commits:
     return _Commits(*(min(column) for column in zip(*map(astuple, rounds), strict=True)))
 
 
-def _variation(seconds: Sequence[float]) -> float:
-    return statistics.stdev(seconds) / statistics.mean(seconds)
-
-
-def _trials() -> tuple[list[float], list[float]]:
-    """Seconds to compile, and to link, simulate and verify, of trials one at a time."""
+def _compile_s() -> float:
+    """Seconds to compile a trial, one at a time."""
     os.environ.pop(EXECUTOR_VARIABLE, None)
     options = {"contract": "static", "workers": 1}
     tuning.tune("add_u8", trials=3, **options)  # compilers and references are ready from here on
     store = MemoryStore()
     done = tuning.tune("add_u8", trials=TRIALS, seed=7, store=store, **options)
-    timed = [
-        trial.timings
+    return statistics.mean(
+        trial.timings.compile_s
         for trial in store.trials(done.job.id)
         if trial.outcome is Outcome.OK and trial.duplicate_of is None
-    ]
-    return [one.compile_s for one in timed], [one.link_s + one.run_s for one in timed]
+    )
 
 
 def _search_s() -> float:
@@ -177,49 +151,45 @@ def _call_s() -> tuple[float, float]:
         cluster.until_there("one")
         where, never = Cluster(cluster.executor), threading.Event()
         needs = [where.measurer("qemu", "warm").resource(DEFAULT_TARGET)]
+        scheduler = psutil.Process(cluster.scheduler_pid)
 
         def call(_number: int) -> None:
             where.wait(where.begin(carried, data, needs=needs), needs, never).result()
 
         with closing(where.client), ThreadPoolExecutor(8) as pool:
             list(pool.map(call, range(8)))  # connections are made
-            began, client_began = (
-                _used_s(psutil.Process(cluster.scheduler_pid)),
-                time.process_time(),
-            )
+            began, client_began = _used_s(scheduler), time.process_time()
             list(pool.map(call, range(CALLS)))
             client_s = time.process_time() - client_began
-            return client_s / CALLS, (
-                _used_s(psutil.Process(cluster.scheduler_pid)) - began
-            ) / CALLS
+            return client_s / CALLS, (_used_s(scheduler) - began) / CALLS
 
 
 @dataclass(frozen=True)
 class _Commits:
-    """Seconds of a transaction, and of PostgreSQL for a look at the job."""
+    """Processor seconds of a transaction."""
 
-    wall_s: float
     client_s: float
     server_s: float
-    heartbeat_s: float
 
 
-def _commits(url: str, artifacts: str, batch: int) -> _Commits:
+def _commits(url: str, batch: int) -> _Commits:
     """Transactions that end ``batch`` trials with their objects and begin as many."""
     server = next(one for one in psutil.Process().children() if one.name() == "postgres")
     turns = [range(first, first + batch) for first in range(0, ROWS[batch], batch)]
     for number in range((len(turns) + 1) * batch):
         pending(number)  # drawn now, not while the clock runs
-    with closing(open_store(url, artifacts=artifacts)) as store:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(open_store(url, artifacts=f"folder:{folder}")) as store,
+    ):
         assert isinstance(store, SqlStore)  # noqa: S101
         job_id = store.create_job(spec(), SPACE, TOOLCHAIN).id
         token = store.claim(job_id)
         store.commit(job_id, token, started=[pending(number) for number in turns[0]])
-        wall_s = client_s = 0.0
-        server_began = _used_s(server)
+        client_s, server_began = 0.0, _used_s(server)
         for turn in turns:
             made = [stand_in_artifact(str(number) * 200) for number in turn]
-            began, client_began = time.perf_counter(), time.process_time()
+            client_began = time.process_time()
             store.commit(
                 job_id,
                 token,
@@ -228,15 +198,9 @@ def _commits(url: str, artifacts: str, batch: int) -> _Commits:
                 artifacts=made,
                 spent_s=1.0,
             )
-            wall_s += time.perf_counter() - began
             client_s += time.process_time() - client_began
-        server_s = _used_s(server) - server_began
-        began = _used_s(server)
-        for _ in range(HEARTBEATS):
-            store.heartbeat(job_id, token)
-        heartbeat_s = (_used_s(server) - began) / HEARTBEATS
-    count = len(turns)
-    return _Commits(wall_s / count, client_s / count, server_s / count, heartbeat_s)
+        count = len(turns)
+        return _Commits(client_s / count, (_used_s(server) - server_began) / count)
 
 
 def _used_s(process: psutil.Process) -> float:
