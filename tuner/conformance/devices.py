@@ -108,6 +108,10 @@ class DeviceConformance:
     def test_it_says_what_it_is(self, device: Device) -> None:
         assert device.name
         assert device.max_entries >= 1
+        assert find_kind(device.kind) is type(device)
+        for finding in device.doctor():
+            assert all((finding.name, finding.found, finding.purpose, finding.remedy))
+        assert device.run(Bundle([])) == []
 
     def test_a_probe_is_answered_with_how_the_device_is(self, device: Device) -> None:
         report = device.probe(secrets.token_hex(8))
@@ -129,9 +133,6 @@ class DeviceConformance:
         assert "hexagon-v66" in caught.value.accepted
         device.require(find_target("hexagon-v66"))
 
-    def test_it_is_registered_under_its_name(self, device: Device) -> None:
-        assert find_kind(device.kind) is type(device)
-
     def test_every_key_of_its_table_is_explained_and_has_a_sound_default(
         self, device: Device
     ) -> None:
@@ -139,13 +140,6 @@ class DeviceConformance:
             assert key.metadata["help"], key.name
             if "least" in key.metadata and key.default is not dataclasses.MISSING:
                 assert key.metadata["least"] <= key.default <= key.metadata["most"], key.name
-
-    def test_the_doctor_says_how_to_get_each_part(self, device: Device) -> None:
-        for finding in device.doctor():
-            assert finding.name
-            assert finding.found
-            assert finding.purpose
-            assert finding.remedy
 
     # Good candidates
 
@@ -179,9 +173,6 @@ class DeviceConformance:
         cycles = [self.sampled(one).measurement.cycles for one in (good, twice, slow, again)]
         assert cycles[0] < cycles[1] < cycles[2]
         assert cycles[3] == cycles[0] or not self.deterministic
-
-    def test_an_empty_bundle_has_no_results(self, device: Device) -> None:
-        assert device.run(Bundle([])) == []
 
     def test_the_reference_is_run_next_to_every_entry_where_there_is_a_clock(
         self, device: Device, problem: Problem

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json
 from tuner.kernels import Kernel, attached_kernel, find_kernel
-from tuner.kernels.kernel import MAX_BUFFER_BYTES, Array
+from tuner.kernels.kernel import Array
 from tuner.kernels.shapes import LARGER, SMALLER
 from tuner.measure.measurer import Measurer
 from tuner.measure.qemu.measurer import QemuMeasurer
@@ -152,54 +152,28 @@ class KernelConformance(_OfOneKernel):
         assert set(roles) == {"input", "output"}
         assert len({spec.name for spec in specs}) == len(specs)
 
-    def test_inputs_and_reference_have_the_shapes_and_dtypes_of_the_buffers(
+    def test_the_reference_repeats_leaves_its_inputs_alone_and_fits_the_buffers(
         self, kernel: Kernel, params: dict[str, int]
     ) -> None:
         inputs = kernel.inputs(params, np.random.default_rng(1))
-        arrays = [*inputs, *kernel.reference(params, inputs)]
-        declared = [(spec.shape, spec.dtype) for spec in kernel.buffers(params)]
-        assert [(array.shape, array.dtype.name) for array in arrays] == declared
-
-    def test_the_reference_repeats_and_leaves_its_inputs_alone(
-        self, kernel: Kernel, params: dict[str, int]
-    ) -> None:
-        inputs = kernel.inputs(params, np.random.default_rng(2))
         before = [array.copy() for array in inputs]
         first, second = (kernel.reference(params, inputs) for _ in range(2))
+        declared = [(spec.shape, spec.dtype) for spec in kernel.buffers(params)]
+        assert [(array.shape, array.dtype.name) for array in (*inputs, *first)] == declared
         assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
         assert all(np.array_equal(a, b) for a, b in zip(inputs, before, strict=True))
 
     # Parameters
 
-    def test_parameters_out_of_range_are_refused_by_name_and_value(self, kernel: Kernel) -> None:
+    def test_what_is_no_workload_is_refused_by_name_and_value(self, kernel: Kernel) -> None:
         for param in kernel.params:
-            bad: list[Any] = [param.minimum - 1, param.maximum + 1, True, "8", 2.5]
-            if param.multiple > 1:
-                bad.append(param.minimum + 1)
-            for value in bad:
-                with pytest.raises(UserError) as caught:
+            wrong: list[Any] = [param.minimum - 1, param.maximum + 1, True, "8", 2.5]
+            for value in wrong:
+                with pytest.raises(UserError, match=param.name) as caught:
                     kernel.workload({param.name: value})
-                assert param.name in str(caught.value)
                 assert str(value) in str(caught.value)
-
-    def test_unknown_parameters_are_refused_with_the_known_ones(self, kernel: Kernel) -> None:
         with pytest.raises(UserError, match=kernel.params[0].name):
             kernel.workload({"no_such_parameter": 1})
-
-    def test_shapes_that_do_not_fit_the_simulator_are_refused(self, kernel: Kernel) -> None:
-        usual = kernel.workload().params
-        largest = {
-            p.name: p.maximum // p.multiple * p.multiple for p in kernel.params if p.is_extent
-        }
-        total = sum(spec.payload_bytes for spec in kernel.buffers({**usual, **largest}))
-        if total <= MAX_BUFFER_BYTES:
-            assert kernel.workload(largest).params == {**usual, **largest}
-            return
-        with pytest.raises(UserError, match=str(MAX_BUFFER_BYTES)):
-            kernel.workload(largest)
-
-    def test_it_is_found_by_its_name(self, kernel: Kernel) -> None:
-        assert find_kernel(kernel.name).workload() == kernel.workload()
 
     def test_what_is_documented_is_not_empty(self, kernel: Kernel) -> None:
         assert kernel.summary
@@ -233,18 +207,17 @@ class KernelConformance(_OfOneKernel):
                     continue
                 yield problem, kernel.space(problem)
 
-    def test_default_and_textbook_schedules_exist_for_every_shape_and_contract(
+    def test_default_textbook_and_samples_are_configs_for_every_shape_and_contract(
         self, kernel: Kernel
     ) -> None:
+        random = Random(3)
         for problem, space in self.spaces(kernel):
-            for config in (kernel.default_config(problem), kernel.textbook_config(problem)):
-                assert space.config(config.as_dict()) == config
-
-    def test_samples_are_configs_of_the_space(self, kernel: Kernel) -> None:
-        for _, space in self.spaces(kernel):
-            random = Random(3)
-            for _ in range(20):
-                config = space.sample(random)
+            sampled = [space.sample(random) for _ in range(20)]
+            for config in (
+                kernel.default_config(problem),
+                kernel.textbook_config(problem),
+                *sampled,
+            ):
                 assert space.config(config.as_dict()) == config
 
     def test_no_choice_is_dead(self, kernel: Kernel, problem: Problem) -> None:
@@ -273,12 +246,6 @@ class KernelConformance(_OfOneKernel):
         assert found >= FEWEST_CONFIGS, f"{found} configs: add knobs or choices"
         assert all(knob.doc for knob in space.knobs)
         assert all(constraint.reason for constraint in space.constraints)
-
-    def test_the_space_survives_json(self, kernel: Kernel, problem: Problem) -> None:
-        space = kernel.space(problem)
-        again = Space.from_dict(space.as_dict())
-        assert again == space
-        assert again.digest == space.digest == kernel.space(problem).digest
 
     def test_vector_lanes_come_from_the_target(self, kernel: Kernel, contract: Contract) -> None:
         wide = kernel.space(kernel.problem({}, contract, TARGET))

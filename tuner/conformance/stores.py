@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from tuner.conformance.records import (
-    NEWER_TOOLCHAIN,
     SPACE,
     TOOLCHAIN,
     artifact,
@@ -130,8 +129,10 @@ class StoreConformance:
 
     # Jobs
     def test_a_new_job_is_queued_and_read_back_as_it_was_given(self, store: TrialStore) -> None:
-        job = store.create_job(spec(), SPACE, TOOLCHAIN)
-        assert job.spec == spec()
+        asked = Submission("ann", priority=5, batch="b1")
+        given = spec(objectives=("cycles", "vtcm_bytes", "code_bytes"))
+        job = store.create_job(given, SPACE, TOOLCHAIN, asked)
+        assert (job.spec, job.submission) == (given, asked)
         assert list(job.spec.problem.workload.params) == ["m", "n", "k"]
         assert (job.state, job.spent_s, job.note) == (JobState.QUEUED, 0.0, "")
         assert job.toolchain == TOOLCHAIN
@@ -165,45 +166,38 @@ class StoreConformance:
 
     # Claims
 
-    def test_a_claim_sets_the_job_running_and_release_its_last_state(
-        self, store: TrialStore, job: Job
-    ) -> None:
-        token = store.claim(job.id)
-        assert store.job(job.id).state is JobState.RUNNING
-        store.release(job.id, token, JobState.FAILED, "no valid trial")
-        ended = store.job(job.id)
-        assert (ended.state, ended.note) == (JobState.FAILED, "no valid trial")
-
-    def test_a_held_job_cannot_be_claimed_and_tokens_rise(
+    def test_one_holds_a_job_until_it_is_released_and_tokens_rise(
         self, store: TrialStore, job: Job
     ) -> None:
         first = store.claim(job.id)
+        assert store.job(job.id).state is JobState.RUNNING
         with pytest.raises(UserError, match=job.id):
             store.claim(job.id)
         store.release(job.id, first, JobState.QUEUED)
-        assert store.claim(job.id) > first
+        second = store.claim(job.id)
+        assert second > first
+        store.release(job.id, second, JobState.FAILED, "no valid trial")
+        ended = store.job(job.id)
+        assert (ended.state, ended.note) == (JobState.FAILED, "no valid trial")
 
     def test_a_stale_writer_is_refused_and_changes_nothing(
         self, store: TrialStore, job: Job
     ) -> None:
         stale = store.claim(job.id)
         store.release(job.id, stale, JobState.QUEUED)
-        self.assert_refused(store, job, stale)
-        store.claim(job.id)
-        self.assert_refused(store, job, stale)
-
-    @staticmethod
-    def assert_refused(store: TrialStore, job: Job, token: int) -> None:
-        before = store.job(job.id)
-        with pytest.raises(StoreError, match=job.id):
-            store.commit(job.id, token, finished=[failed(0)], started=[pending(1)], spent_s=9.0)
-        with pytest.raises(StoreError, match=job.id):
-            store.release(job.id, token, JobState.DONE)
-        with pytest.raises(StoreError, match=job.id):
-            store.heartbeat(job.id, token)
-        assert store.trials(job.id) == []
-        assert store.pending(job.id) == []
-        assert store.job(job.id) == before
+        for state in (JobState.QUEUED, JobState.RUNNING):
+            if state is JobState.RUNNING:
+                store.claim(job.id)
+            before = store.job(job.id)
+            assert before.state is state
+            with pytest.raises(StoreError, match=job.id):
+                store.commit(job.id, stale, finished=[failed(0)], started=[pending(1)], spent_s=9.0)
+            with pytest.raises(StoreError, match=job.id):
+                store.release(job.id, stale, JobState.DONE)
+            with pytest.raises(StoreError, match=job.id):
+                store.heartbeat(job.id, stale)
+            assert (store.trials(job.id), store.pending(job.id)) == ([], [])
+            assert store.job(job.id) == before
 
     # Batches
 
@@ -223,16 +217,6 @@ class StoreConformance:
             assert (job.state, job.submission.batch) == (JobState.QUEUED, network.id)
             assert job.spec == spec()
 
-    def test_the_start_of_a_batchs_id_is_enough(self, store: TrialStore, network: Batch) -> None:
-        assert store.batch(network.id[:-1] or network.id) == network
-
-    def test_an_unknown_batch_is_refused_and_known_ones_are_named(
-        self, store: TrialStore, network: Batch
-    ) -> None:
-        with pytest.raises(UserError, match="no batch 'zzz'") as refused:
-            store.batch("zzz")
-        assert network.id in refused.value.accepted
-
     def test_a_batch_is_private_as_a_whole_if_one_of_its_jobs_is(self, store: TrialStore) -> None:
         private = new_job("a")
         shared = replace(private, submission=replace(private.submission, private=False))
@@ -240,9 +224,13 @@ class StoreConformance:
         jobs = [store.job(member.job).submission for member in batch.members]
         assert {one.private for one in (batch.submission, *jobs)} == {True}
 
-    def test_a_job_is_not_a_batch_nor_a_batch_a_job(
+    def test_a_batch_goes_by_the_start_of_its_id_and_is_no_job(
         self, store: TrialStore, network: Batch
     ) -> None:
+        assert store.batch(network.id[:-1]) == network
+        with pytest.raises(UserError, match="no batch 'zzz'") as refused:
+            store.batch("zzz")
+        assert network.id in refused.value.accepted
         with pytest.raises(UserError, match="is a job, not a network or set"):
             store.batch(network.members[0].job)
         with pytest.raises(UserError, match="is a batch of jobs, not a job"):
@@ -270,23 +258,18 @@ class StoreConformance:
 
     # Requests
 
-    def test_who_asked_for_a_job_is_kept(self, store: TrialStore) -> None:
-        asked = Submission("ann", priority=5, batch="b1")
-        job = store.create_job(spec(), SPACE, TOOLCHAIN, asked)
-        assert store.job(job.id).submission == asked
-
     def test_a_job_nobody_works_on_obeys_at_once(self, store: TrialStore, job: Job) -> None:
         assert store.request(job.id, JobRequest.PAUSE).paused
         assert store.job(job.id).state is JobState.QUEUED
         assert store.request(job.id, JobRequest.PAUSE) == store.job(job.id)
         assert not store.request(job.id, JobRequest.RESUME).paused
+        store.request(job.id, JobRequest.PAUSE)
+        store.release(
+            job.id, store.claim(job.id), JobState.QUEUED
+        )  # whoever takes it up resumes it
+        assert (store.job(job.id).paused, store.job(job.id).note) == (False, "")
         assert store.request(job.id, JobRequest.CANCEL).state is JobState.CANCELLED
         assert "request" in store.job(job.id).note
-
-    def test_whoever_takes_a_paused_job_up_resumes_it(self, store: TrialStore, job: Job) -> None:
-        store.request(job.id, JobRequest.PAUSE)
-        store.claim(job.id)
-        assert (store.job(job.id).paused, store.job(job.id).note) == (False, "")
 
     @pytest.mark.parametrize("request_", [JobRequest.CANCEL, JobRequest.PAUSE])
     def test_the_holder_hears_of_a_request_and_obeys_by_releasing(
@@ -304,12 +287,6 @@ class StoreConformance:
         if not cancelled:  # what was asked of the last holder is not asked of the next
             assert store.heartbeat(job.id, store.claim(job.id)) is None
 
-    def test_a_job_that_ends_before_it_obeys_has_ended(self, store: TrialStore, job: Job) -> None:
-        token = store.claim(job.id)
-        store.request(job.id, JobRequest.CANCEL)
-        store.release(job.id, token, JobState.DONE)
-        assert store.job(job.id).state is JobState.DONE
-
     def test_resuming_takes_a_pause_back_but_not_the_end(self, store: TrialStore, job: Job) -> None:
         token = store.claim(job.id)
         store.request(job.id, JobRequest.PAUSE)
@@ -318,6 +295,8 @@ class StoreConformance:
         for request_ in (JobRequest.CANCEL, JobRequest.RESUME, JobRequest.PAUSE):
             store.request(job.id, request_)
         assert store.heartbeat(job.id, token) is JobRequest.CANCEL
+        store.release(job.id, token, JobState.DONE)  # it ended before it obeyed
+        assert store.job(job.id).state is JobState.DONE
 
     @pytest.mark.parametrize("ended", [JobState.DONE, JobState.FAILED, JobState.CANCELLED])
     def test_nothing_can_be_asked_of_a_job_that_has_ended(
@@ -337,7 +316,9 @@ class StoreConformance:
         self, store: TrialStore, job: Job
     ) -> None:
         token = store.claim(job.id)
-        store.commit(job.id, token, started=[pending(2), pending(0), pending(1)])
+        other = store.create_job(spec(), SPACE, TOOLCHAIN)
+        store.commit(job.id, token, started=[pending(2), pending(0)])
+        store.commit(job.id, token, started=[pending(0), pending(1)])  # one of them again
         assert store.pending(job.id) == [pending(0), pending(1), pending(2)]
         made = artifact(1)
         done = [
@@ -352,14 +333,14 @@ class StoreConformance:
         assert list(store.trials(job.id)[2].config) == list(config(2))
         assert store.pending(job.id) == [pending(3)]
         assert store.job(job.id).spent_s == 2.5
+        assert (store.trials(other.id), store.pending(other.id)) == ([], [])
+        store.release(job.id, token, JobState.QUEUED)
+        assert store.pending(job.id) == [pending(3)]
 
-    @pytest.mark.parametrize("outcome", [o for o in Outcome if o is not Outcome.OK])
-    def test_every_outcome_can_be_stored(
-        self, store: TrialStore, job: Job, outcome: Outcome
-    ) -> None:
-        token = store.claim(job.id)
-        store.commit(job.id, token, finished=[failed(0, outcome)])
-        assert store.trials(job.id) == [failed(0, outcome)]
+    def test_every_outcome_can_be_stored(self, store: TrialStore, job: Job) -> None:
+        lost = [failed(n, outcome) for n, outcome in enumerate(set(Outcome) - {Outcome.OK})]
+        store.commit(job.id, store.claim(job.id), finished=lost)
+        assert store.trials(job.id) == lost
 
     def test_events_are_kept_with_the_trials_that_a_model_measured(
         self, store: TrialStore, job: Job
@@ -390,18 +371,6 @@ class StoreConformance:
             store.commit(job.id, token, started=[pending(0)])
         assert store.trials(job.id) == [failed(0)]
         assert store.pending(job.id) == []
-
-    def test_a_pending_trial_may_be_handed_out_again(self, store: TrialStore, job: Job) -> None:
-        token = store.claim(job.id)
-        store.commit(job.id, token, started=[pending(0)])
-        store.commit(job.id, token, started=[pending(0), pending(1)])
-        assert store.pending(job.id) == [pending(0), pending(1)]
-
-    def test_pending_trials_outlive_the_claim(self, store: TrialStore, job: Job) -> None:
-        token = store.claim(job.id)
-        store.commit(job.id, token, started=[pending(0)])
-        store.release(job.id, token, JobState.QUEUED)
-        assert store.pending(job.id) == [pending(0)]
 
     @pytest.mark.parametrize(
         "wrong",
@@ -434,13 +403,6 @@ class StoreConformance:
         with pytest.raises(UserError):
             store.artifact(artifact(2).digest)
 
-    def test_jobs_do_not_see_each_others_trials(self, store: TrialStore, job: Job) -> None:
-        other = store.create_job(spec(), SPACE, TOOLCHAIN)
-        store.commit(job.id, store.claim(job.id), finished=[failed(0)])
-        store.commit(other.id, store.claim(other.id), started=[pending(0)])
-        assert (store.trials(job.id), store.pending(job.id)) == ([failed(0)], [])
-        assert (store.trials(other.id), store.pending(other.id)) == ([], [pending(0)])
-
     def test_threads_may_commit_at_once(self, store: TrialStore, job: Job) -> None:
         token = store.claim(job.id)
 
@@ -455,17 +417,10 @@ class StoreConformance:
         for thread in threads:
             thread.join()
         assert store.trials(job.id) == [ok(n, artifact(n)) for n in range(40)]
-
-    def test_closing_twice_is_harmless(self, store: TrialStore) -> None:
         store.close()
         store.close()
 
     # Objectives
-
-    def test_objectives_are_kept_in_their_order(self, store: TrialStore) -> None:
-        objectives = ("cycles", "vtcm_bytes", "code_bytes")
-        job = store.create_job(spec(objectives=objectives), SPACE, TOOLCHAIN)
-        assert store.job(job.id).spec.objectives == objectives
 
     def test_what_is_left_to_find_stays_until_it_is_estimated_anew(
         self, store: TrialStore, job: Job
@@ -485,10 +440,6 @@ class StoreConformance:
         found = store.artifact(made.digest)
         assert found == made
         assert found.files == made.files
-
-    def test_an_unknown_artifact_is_refused(self, store: TrialStore) -> None:
-        with pytest.raises(UserError, match="no artifact"):
-            store.artifact("0" * 64)
 
     def test_files_are_added_to_a_known_artifact_and_none_is_replaced(
         self, store: TrialStore, job: Job
@@ -514,10 +465,6 @@ class StoreConformance:
         store.commit(job.id, token, finished=[trial], artifacts=[made], schedule=offered)
         store.release(job.id, token, JobState.DONE)
 
-    def cycles(self, store: TrialStore, of: Problem, **asked: Any) -> int | None:
-        found = store.best(lookup_of(of, **asked))
-        return None if found is None else found.measurement.cycles
-
     def test_a_schedule_is_read_back_with_its_provenance(self, store: TrialStore, job: Job) -> None:
         token = store.claim(job.id)
         made = artifact(1)
@@ -530,48 +477,9 @@ class StoreConformance:
     def test_only_a_faster_schedule_replaces_the_best(self, store: TrialStore) -> None:
         for offered, expected in ((900, 900), (950, 900), (800, 800), (800, 800)):
             self.offer(store, offered, TOOLCHAIN)
-            assert self.cycles(store, problem()) == expected
-
-    def test_best_is_of_exactly_this_problem(self, store: TrialStore) -> None:
-        self.offer(store, 900, TOOLCHAIN)
-        assert store.best(lookup_of(problem(m=128))) is None
-        assert store.best(lookup_of(problem(contract=Contract.NONE))) is None
-
-    def test_the_highest_fidelity_wins_and_a_lower_one_can_be_refused(
-        self, store: TrialStore
-    ) -> None:
-        self.offer(store, 500, TOOLCHAIN)
-        assert store.best(lookup_of(problem(), min_fidelity="cycle_accurate")) is None
-        self.offer(store, 700, TOOLCHAIN, measurement=measurement(700, "hardware"))
-        self.offer(store, 600, TOOLCHAIN, measurement=measurement(600, "cycle_accurate"))
-        for least in ("model", "cycle_accurate", "hardware"):
-            found = store.best(lookup_of(problem(), min_fidelity=least))
+            found = store.best(lookup_of(problem()))
             assert found is not None
-            assert found.measurement == measurement(700, "hardware")
-
-    def test_toolchains_are_kept_apart_and_the_last_used_one_answers(
-        self, store: TrialStore
-    ) -> None:
-        self.offer(store, 500, TOOLCHAIN)
-        self.offer(store, 800, NEWER_TOOLCHAIN)
-        assert self.cycles(store, problem()) == 800
-        assert self.cycles(store, problem(), toolchain=TOOLCHAIN) == 500
-        assert self.cycles(store, problem(), toolchain={"llvm": "1"}) is None
-        self.offer(store, 600, TOOLCHAIN)  # slower than what is stored, but in use again
-        assert self.cycles(store, problem()) == 500
-
-    def test_warm_and_cold_caches_are_kept_apart(self, store: TrialStore) -> None:
-        cold = replace(measurement(900), cache="cold")
-        self.offer(store, 900, {**TOOLCHAIN, "cache": "cold"}, measurement=cold)
-        assert self.cycles(store, problem()) is None
-        self.offer(store, 500, {**TOOLCHAIN, "cache": "warm"})
-        assert self.cycles(store, problem(), cache="warm") == 500
-        assert self.cycles(store, problem(), cache="cold") == 900
-
-    def test_a_toolchain_without_a_schedule_hides_no_older_one(self, store: TrialStore) -> None:
-        self.offer(store, 500, TOOLCHAIN)
-        store.create_job(spec(), SPACE, NEWER_TOOLCHAIN)
-        assert self.cycles(store, problem()) == 500
+            assert found.measurement.cycles == expected
 
     @pytest.mark.parametrize(
         "changes", [{"provenance": {"job": "x"}}, {"artifact_digest": "0" * 64}]
@@ -600,8 +508,11 @@ class StoreConformance:
     ) -> None:
         job, token = promoting
         assert store.promotions(job.id) == []
-        store.commit(job.id, token, promotions=[HANDED_OUT])
-        assert store.promotions(job.id) == [HANDED_OUT]
+        for started_at in (HANDED_OUT.started_at, 50.0):  # handed out again, it is the same
+            store.commit(job.id, token, promotions=[replace(HANDED_OUT, started_at=started_at)])
+            assert store.promotions(job.id) == [HANDED_OUT]
+        with pytest.raises(StoreError):
+            store.commit(job.id, token + 1, promotions=[DONE])
         store.commit(job.id, token, promotions=[CUT_OFF, DONE])
         assert store.promotions(job.id) == [DONE, CUT_OFF]
         trials = store.trials(job.id)
@@ -610,15 +521,6 @@ class StoreConformance:
             "model",
             None,
         ]
-
-    def test_handing_out_again_changes_nothing(
-        self, store: TrialStore, promoting: tuple[Job, int]
-    ) -> None:
-        job, token = promoting
-        later = Promotion(0, PHONES, started_at=50.0)
-        store.commit(job.id, token, promotions=[HANDED_OUT])
-        store.commit(job.id, token, promotions=[later])
-        assert store.promotions(job.id) == [HANDED_OUT]
 
     @pytest.mark.parametrize("again", [DONE, HANDED_OUT])
     def test_a_promotion_ends_once(
@@ -637,14 +539,6 @@ class StoreConformance:
         job, token = promoting
         with pytest.raises(InternalError):
             store.commit(job.id, token, promotions=[Promotion(trial, PHONES, started_at=1.0)])
-        assert store.promotions(job.id) == []
-
-    def test_nobody_promotes_without_the_claim(
-        self, store: TrialStore, promoting: tuple[Job, int]
-    ) -> None:
-        job, token = promoting
-        with pytest.raises(StoreError):
-            store.commit(job.id, token + 1, promotions=[DONE])
         assert store.promotions(job.id) == []
 
     def test_the_best_of_the_highest_fidelity_is_answered_and_named_apart(
