@@ -42,20 +42,6 @@ def calibrate(
         list[str] | None,
         typer.Option("--fix", metavar="NAME", help="Leave a parameter as it is; repeatable."),
     ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--only", metavar="NAME", help="Fit this one, not all assumed ones; repeatable."
-        ),
-    ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            "--tolerance",
-            metavar="SHARE",
-            help="How closely each must be known: half of its 95 % interval over its value.",
-        ),
-    ] = None,
     workers: Annotated[
         int | None,
         typer.Option("--workers", metavar="N", help="Schedules compiled and run at a time."),
@@ -67,8 +53,6 @@ def calibrate(
     from tuner.measure.qemu import calibration as fitting
     from tuner.measure.qemu.model import find_model, model_path, read_model_file
 
-    if tolerance is not None and not 0 < tolerance <= 1:
-        raise UserError(f"--tolerance {tolerance}", accepted="above 0, at most 1")
     if workers is not None and not 1 <= workers <= 256:
         raise UserError(f"--workers {workers}", accepted="1 to 256")
     fitting.require_scipy()
@@ -77,24 +61,12 @@ def calibrate(
     specs = find_model(found.arch).specs
     place = output or fitting.default_place(found.target)
     fitting.require_writable(place, samples)
-    fitting.parameters_to_fit(specs, fix or (), only or ())  # refused before minutes of work
-    try:
-        with _shown("simulating samples") as show:
-            observations = fitting.count_events(
-                found, workers=workers or default_workers(), on_progress=show
-            )
-    except KeyboardInterrupt:
-        sys.stderr.write("stopped; the same command goes on from here\n")
-        raise
-    with _shown("fitting") as show:
-        result = fitting.calibrate(
-            observations,
-            specs,
-            fix=fix or (),
-            only=only or (),
-            tolerance=fitting.TOLERANCE if tolerance is None else tolerance,
-            on_progress=show,
+    fitting.parameters_to_fit(specs, fix or ())  # refused before minutes of work
+    with _shown("simulating samples") as show:
+        observations = fitting.count_events(
+            found, workers=workers or default_workers(), on_progress=show
         )
+    result = fitting.calibrate(observations, specs, fix or ())
     text = fitting.calibrated_text(read_model_file(model_file), result, found.origin)
     fitting.write_parameters(place, text)
     if as_json:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest

@@ -111,8 +111,6 @@ def test_what_the_samples_cannot_tell_is_refused_and_nothing_written(
     [
         (["--target", "hexagon-v66-sm8150"], "line 1 of"),
         (["--fix", "l1_mis"], "did you mean l1_miss?"),
-        (["--tolerance", "0"], "--tolerance 0"),
-        (["--tolerance", "nan"], "--tolerance nan"),
         (["--workers", "0"], "--workers 0"),
         (["--output", "samples.jsonl"], "samples.jsonl holds the samples"),
         (["--output", "missing/file.toml"], "missing/file.toml: its folder is missing"),
@@ -126,17 +124,6 @@ def test_requests_that_cannot_work_are_refused_at_once(
     answer = hvxtune("farm", "calibrate", "--samples", str(samples), *options)
     assert answer.status == 2
     assert said in answer.error_line
-
-
-def test_stopped_while_simulating_says_how_to_go_on(hvxtune, samples, monkeypatch, tmp_path):
-    def stopped(*arguments, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(calibration, "count_events", stopped)
-    answer = hvxtune("farm", "calibrate", "--samples", str(samples), "--output", "phone.toml")
-    assert answer.status == 130
-    assert answer.err == "stopped; the same command goes on from here\n"
-    assert not (tmp_path / "phone.toml").exists()
 
 
 def test_a_missing_file_is_named(hvxtune):

@@ -124,13 +124,9 @@ class Precompiled(StandInGenerator):
 
 
 @pytest.fixture
-def generator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Precompiled:
+def generator(monkeypatch: pytest.MonkeyPatch) -> Precompiled:
     made = Precompiled()
     monkeypatch.setattr(counting, "find_generator", lambda name: lambda workers: made)
-    # In the cache of this machine, the next run of the tests would find what this one counted.
-    kept = tmp_path / "cache" / counting.FOLDER
-    kept.mkdir(parents=True)
-    monkeypatch.setattr(counting, "cached", lambda name: kept)
     return made
 
 
@@ -145,33 +141,6 @@ def lines(number: int) -> list[dict[str, Any]]:
         }
         for i in range(number)
     ]
-
-
-def test_other_costs_need_no_new_run(
-    write: Callable[..., Path],
-    generator: Precompiled,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from tuner.measure.qemu.model import MODEL_VARIABLE, model_path
-
-    samples = read_samples(write(*lines(1)))
-    count_events(samples)
-    text = model_path("v66").read_text()
-    costs, rules = tmp_path / "costs.toml", tmp_path / "rules.toml"
-    costs.write_text(
-        text.replace("[parameters.l1_miss]\nvalue = 6", "[parameters.l1_miss]\nvalue = 7")
-    )
-    rules.write_text(
-        text.replace("[hierarchy.l1_ways]\nvalue = 8", "[hierarchy.l1_ways]\nvalue = 4")
-    )
-    assert text not in (costs.read_text(), rules.read_text())
-    monkeypatch.setenv(MODEL_VARIABLE, str(costs))
-    count_events(samples)
-    assert sum(generator.compiled.values()) == 1
-    monkeypatch.setenv(MODEL_VARIABLE, str(rules))
-    count_events(samples)
-    assert sum(generator.compiled.values()) == 2
 
 
 def test_a_sample_of_another_object_is_named(

@@ -11,15 +11,13 @@ predict samples that were not fitted. In the file only fitted values and their s
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import itertools
 import json
 import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +25,12 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import InternalError, UserError
+from tuner.machine.whole_files import write_whole
 from tuner.measure.qemu.calibration.fit import (
     EFFICIENCY,
-    FIT_STEPS,
     NOISE_DEVIATIONS,
     Fit,
     Fitter,
-    OnStep,
     measured_logs,
     unit,
 )
@@ -98,14 +95,12 @@ class Resolution:
 class UnresolvedError(UserError):
     """The samples leave the parameters ``unresolved`` undetermined."""
 
-    def __init__(
-        self, unresolved: Sequence[Resolution], samples: int, tolerance: float, noise: float
-    ) -> None:
-        named = "; ".join(f"{r.name} ({_reason(r, tolerance, noise)})" for r in unresolved)
+    def __init__(self, unresolved: Sequence[Resolution], samples: int, noise: float) -> None:
+        named = "; ".join(f"{r.name} ({_reason(r, noise)})" for r in unresolved)
         self.unresolved = tuple(unresolved)
         super().__init__(
             f"{samples} samples do not determine {_count(len(unresolved))} to within "
-            f"{tolerance:.0%}: {named}",
+            f"{TOLERANCE:.0%}: {named}",
             accepted="samples that show each: "
             + "; ".join(f"for {r.name} {r.advice}" for r in unresolved),
             next_step=(_WRONG_UNIT if noise > _MUCH_NOISE else "")
@@ -159,11 +154,11 @@ def _furthest_rival(fit: Fit, name: str) -> tuple[float | None, float]:
     return rival, 0.0 if rival is None else abs(rival - value)
 
 
-def require_resolved(found: Sequence[Resolution], fit: Fit, tolerance: float) -> None:
-    """Raises :class:`UnresolvedError` if a parameter is known less closely than ``tolerance``."""
-    unresolved = [r for r in found if r.relative > tolerance]
+def require_resolved(found: Sequence[Resolution], fit: Fit) -> None:
+    """Raises :class:`UnresolvedError` if a parameter is known less closely than ``TOLERANCE``."""
+    unresolved = [r for r in found if r.relative > TOLERANCE]
     if unresolved:
-        raise UnresolvedError(unresolved, len(fit.residuals), tolerance, fit.noise)
+        raise UnresolvedError(unresolved, len(fit.residuals), fit.noise)
 
 
 def _slopes(
@@ -182,12 +177,12 @@ def _slopes(
     return slopes
 
 
-def _reason(resolution: Resolution, tolerance: float, noise: float) -> str:
+def _reason(resolution: Resolution, noise: float) -> str:
     if resolution.largest_share == 0:
         return "no sample depends on it"
     known = f"known to {resolution.relative:.0%}: "
     rival = f"{resolution.rival:.3g} fits nearly as well" if resolution.rival is not None else ""
-    if resolution.alone <= tolerance and resolution.confused_with:
+    if resolution.alone <= TOLERANCE and resolution.confused_with:
         confused = f"{known}confused with {' and '.join(resolution.confused_with[:2])}"
         return f"{confused}, and {rival}" if rival else confused
     if rival:
@@ -224,13 +219,11 @@ def error_of(parameters: Parameters, observations: Sequence[Observation]) -> Mod
     return _summary(np.abs(np.expm1(logs)))
 
 
-def cross_validated(
-    fitter: Fitter, observations: Sequence[Observation], on_step: OnStep = lambda: None
-) -> ModelError:
+def cross_validated(fitter: Fitter, observations: Sequence[Observation]) -> ModelError:
     """The error of a fit on samples that it has not seen. ``fitter`` has fitted all once.
 
     The samples are split into ``FOLDS`` parts, each predicted by a fit to the others. Repeats of
-    an object stay together: otherwise it would have been seen. ``on_step`` is called after each.
+    an object stay together: otherwise it would have been seen.
     """
     errors = np.zeros(len(observations))
     for left_out in _folds(observations):
@@ -239,7 +232,6 @@ def cross_validated(
         unseen = [observations[i] for i in left_out]
         logs = Predictor(unseen).log_cycles(parameters) - measured_logs(unseen)
         errors[left_out] = np.abs(np.expm1(logs))
-        on_step()
     return _summary(errors)
 
 
@@ -314,31 +306,24 @@ class Calibration:
 def calibrate(
     observations: Sequence[Observation],
     specs: ParameterSpecs,
-    *,
     fix: Sequence[str] = (),
-    only: Sequence[str] = (),
-    tolerance: float = TOLERANCE,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> Calibration:
     """Fits the assumed parameters of ``specs``, without those in ``fix``, to ``observations``.
 
-    ``only`` names the parameters to fit instead, assumed or not. Deterministic. ``on_progress`` is
-    called with the numbers of steps done and of all. Raises
-    ``UserError`` for unknown names, too few observations, too many that contradict the others,
-    and a fit that predicts unseen samples worse than ``specs``; ``UnresolvedError`` if a parameter
-    comes out with a 95 % confidence interval of more than ``tolerance``, relative, to either side;
-    ``ToolchainError`` without SciPy.
+    Deterministic. Raises ``UserError`` for unknown names, too few observations, too many that
+    contradict the others, and a fit that predicts unseen samples worse than ``specs``;
+    ``UnresolvedError`` if a parameter comes out with a 95 % confidence interval of more than
+    ``TOLERANCE``, relative, to either side; ``ToolchainError`` without SciPy.
     """
-    names = parameters_to_fit(specs, fix, only)
+    names = parameters_to_fit(specs, fix)
     _require_enough(observations, names)
-    on_step = _steps(on_progress)
     fitter = Fitter(observations, specs, names)
-    fit = fitter.fit(on_step)
+    fit = fitter.fit()
     outliers = _outliers(observations, fit)
     found = resolutions(observations, specs, names, fit)
-    require_resolved(found, fit, tolerance)
+    require_resolved(found, fit)
     before = error_of(parameters_of(specs), observations)
-    after = cross_validated(fitter, observations, on_step)
+    after = cross_validated(fitter, observations)
     if after.median >= before.median and after.percentile_90 >= before.percentile_90:
         raise UserError(
             f"nothing to gain: unseen samples come out worse after a fit ({after}) than with the "
@@ -358,43 +343,19 @@ def calibrate(
     )
 
 
-def _steps(on_progress: Callable[[int, int], None] | None) -> OnStep:
-    """Counts steps for ``on_progress``."""
-    numbers = itertools.count(1)
-
-    def step() -> None:
-        if on_progress is not None:
-            on_progress(next(numbers), FIT_STEPS + FOLDS)
-
-    return step
-
-
-def parameters_to_fit(
-    specs: ParameterSpecs, fix: Sequence[str] = (), only: Sequence[str] = ()
-) -> list[str]:
+def parameters_to_fit(specs: ParameterSpecs, fix: Sequence[str] = ()) -> list[str]:
     """The names that :func:`calibrate` fits; ``UserError`` for unknown ones, or if none is left."""
-    for option, given in (("--fix", fix), ("--only", only)):
-        for name in given:
-            if name not in specs:
-                near = difflib.get_close_matches(name, specs, n=1)
-                raise UserError(
-                    f"{option} {name}: unknown parameter",
-                    accepted=", ".join(specs),
-                    next_step=f"did you mean {near[0]}?" if near else "",
-                )
-    names = [name for name in (only or fittable(specs)) if name not in fix]
-    names = list(dict.fromkeys(names))
-    for name in names:
-        if specs[name].low == specs[name].high:
+    for name in fix:
+        if name not in specs:
+            near = difflib.get_close_matches(name, specs, n=1)
             raise UserError(
-                f"--only {name}: its bounds leave no choice", accepted=", ".join(fittable(specs))
+                f"--fix {name}: unknown parameter",
+                accepted=", ".join(specs),
+                next_step=f"did you mean {near[0]}?" if near else "",
             )
+    names = [name for name in fittable(specs) if name not in fix]
     if not names:
-        raise UserError(
-            "no parameter is left to fit",
-            accepted=", ".join(fittable(specs)) or "--only NAME",
-            next_step="leave out a --fix",
-        )
+        raise UserError("no parameter is left to fit", next_step="leave out a --fix")
     return names
 
 
@@ -406,7 +367,7 @@ def _require_enough(observations: Sequence[Observation], names: Sequence[str]) -
             f"{len(observations)} samples of {objects} different objects for {len(names)} "
             "parameters",
             accepted=f"samples of at least {least} different objects",
-            next_step="measure more schedules, or fit fewer parameters with --only or --fix",
+            next_step="measure more schedules, or fit fewer parameters with --fix",
         )
 
 
@@ -459,13 +420,9 @@ def require_writable(place: Path, samples: Path) -> None:
 
 def write_parameters(place: Path, text: str) -> None:
     """Writes ``text`` to ``place``, whole or not at all. ``UserError`` if that cannot be done."""
-    partial = place.with_name(f".{place.name}.{os.getpid()}")
     try:
-        partial.write_text(text)
-        partial.replace(place)
+        write_whole(place, text.encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
         raise UserError(
             f"cannot write {place}: {error.strerror}",
             accepted="a file in a folder you can write to",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,16 +29,12 @@ def measured_logs(observations: Sequence[Observation]) -> Floats:
     return logs
 
 
-OnStep = Callable[[], None]
-
 _FIRST_SCALE = 0.1
 """Relative error from which samples count less, before the samples' own noise is known."""
 NOISE_FLOOR = 0.01
 """Relative noise that is assumed at least: nobody measures, or models, closer than a percent."""
 _POINTS, _STARTS = 64, 12
 """Points over the bounds that are looked at, and the best of them that fits start from."""
-FIT_STEPS = 2 * (_STARTS + 1)
-"""Descents of a fit: from afar and near the minimum, from the file's values and each start."""
 _MOST_STEPS = 60
 """Of a descent. Those with a minimum to find take about 20; along a valley they never end."""
 _MAD_TO_DEVIATION = 1.4826
@@ -108,14 +104,14 @@ class Fitter:
         self._units = np.array([unit(specs, name, specs[name].value) for name in names])
         self._minima: list[_Minimum] = []
 
-    def fit(self, on_step: OnStep = lambda: None) -> Fit:
-        """The best fit to all observations; calls ``on_step`` ``FIT_STEPS`` times."""
+    def fit(self) -> Fit:
+        """The best fit to all observations."""
         errors = _Errors(self._observations)
-        found = []
-        for start in self._starts(errors):
-            found.append(self._descend(errors, start, "soft_l1", _FIRST_SCALE).values)
-            on_step()
-        self._minima, noise = self._polished(errors, found, on_step)
+        found = [
+            self._descend(errors, start, "soft_l1", _FIRST_SCALE).values
+            for start in self._starts(errors)
+        ]
+        self._minima, noise = self._polished(errors, found)
         best = self._minima[0]
         residuals = errors.of(self._parameters(best.values))
         least = best.cost + _RIVAL_LOG_LIKELIHOOD * noise**2
@@ -136,9 +132,7 @@ class Fitter:
         minima, _ = self._polished(errors, [minimum.values for minimum in self._minima])
         return self._parameters(minima[0].values)
 
-    def _polished(
-        self, errors: _Errors, found: Sequence[Floats], on_step: OnStep = lambda: None
-    ) -> tuple[list[_Minimum], float]:
+    def _polished(self, errors: _Errors, found: Sequence[Floats]) -> tuple[list[_Minimum], float]:
         """The minima near ``found``, lowest first, and the noise, by which outliers are told."""
         distances = [errors.of(self._parameters(values)) for values in found]
         noise = min(self._noise(residuals) for residuals in distances)
@@ -148,7 +142,6 @@ class Fitter:
             apart = [np.abs(minimum.values - m.values) / self._units for m in minima]
             if all(distance.max() > _SAME_MINIMUM for distance in apart):
                 minima.append(minimum)
-            on_step()
         minima.sort(key=lambda minimum: minimum.cost)
         return minima, self._noise(errors.of(self._parameters(minima[0].values)))
 

@@ -2,14 +2,11 @@
 
 A file is refused at its first bad line, by number: a sample that is silently left out, or
 silently taken for another schedule, would move every parameter. The events of each sample are
-found by compiling and simulating it once, then kept in the cache.
+found by compiling and simulating it once.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -27,14 +24,11 @@ from tuner.codegen import (
     space_of,
     starts_of,
 )
-from tuner.errors import CandidateError, StoreError, UserError
-from tuner.identity import digest_of
+from tuner.errors import CandidateError, UserError
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.events import Events
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.measure.qemu.model import model_path, read_model_file
 from tuner.measure.qemu.predictor import Observation
-from tuner.paths import cached
 from tuner.problem.contract import find_contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import (
@@ -239,10 +233,6 @@ def _require_alike(sample: Sample, first: Sample | None, target: str | None) -> 
         )
 
 
-FOLDER = "calibration"
-"""In the cache; may be removed at any time."""
-
-
 def count_events(
     samples: SampleSet,
     *,
@@ -252,9 +242,8 @@ def count_events(
     """Each sample with the events of its schedule, in the order of the file.
 
     ``workers`` candidates are compiled and simulated at a time; ``on_progress`` is called with the
-    numbers of samples done and of all. Results are kept: a call that is interrupted and repeated
-    resumes where it stopped. Raises ``UserError`` naming the line of a sample whose schedule
-    does not compile or run, or gives another object than the sample was measured with.
+    numbers of samples done and of all. Raises ``UserError`` naming the line of a sample whose
+    schedule does not compile or run, or gives another object than the sample was measured with.
     """
     with ExitStack() as stack:
         counter = _Counter(samples, workers, stack)
@@ -270,11 +259,10 @@ def count_events(
 
 
 class _Counter:
-    """Generators and measurers, one of each kind, and what they have found before."""
+    """Generators and measurers, one of each kind."""
 
     def __init__(self, samples: SampleSet, workers: int, stack: ExitStack) -> None:
         self._set = samples
-        self._folder = cached(FOLDER)
         target = samples.samples[0].candidate.problem.target
         names = {sample.candidate.generator for sample in samples.samples}
         states = {sample.cache for sample in samples.samples}
@@ -286,24 +274,10 @@ class _Counter:
             self._measurers[state] = measurer = QemuMeasurer(cache=state)
             stack.callback(measurer.close)
             measurer.require(target)
-        model = read_model_file(model_path(target.arch)).data
-        rules = {section: model[section] for section in model if section != "parameters"}
-        self._toolchains = {
-            (name, state): {
-                **self._generators[name].fingerprint(),
-                **self._measurers[state].fingerprint(),
-                # Costs decide no events: new ones need no new run.
-                "timing model": digest_of(rules),
-            }
-            for name in names
-            for state in states
-        }
 
     def observation(self, sample: Sample) -> Observation:
-        """``sample`` with its events, from the folder if they are there."""
-        toolchain = self._toolchains[sample.candidate.generator, sample.cache]
-        place = self._folder / f"{_key(sample, toolchain)}.json"
-        digest, events = _kept(place) or self._count(sample, place)
+        """``sample`` with its events."""
+        digest, events = self._count(sample)
         if sample.object_digest is not None and not digest.startswith(sample.object_digest):
             raise self._set.error(
                 sample.line,
@@ -314,7 +288,7 @@ class _Counter:
         contexts = sample.candidate.problem.target.hvx_contexts
         return Observation(sample.line, digest, sample.cycles, events, contexts)
 
-    def _count(self, sample: Sample, place: Path) -> tuple[str, Events]:
+    def _count(self, sample: Sample) -> tuple[str, Events]:
         candidate = sample.candidate
         try:
             artifact = self._generators[candidate.generator].compile(candidate)
@@ -325,32 +299,4 @@ class _Counter:
                 f"the schedule ends with {error.outcome} here: {error.message}",
                 accepted="schedules that `hvxtune kernel measure` finds right",
             ) from None
-        partial = place.with_name(f".{place.name}.{os.getpid()}.{sample.line}")
-        _keep(place, partial, artifact.digest, simulation.timing.events)
         return artifact.digest, simulation.timing.events
-
-
-def _key(sample: Sample, toolchain: Mapping[str, str]) -> str:
-    """Names all that decides the events of ``sample``."""
-    return digest_of({"candidate": sample.candidate.digest, "toolchain": dict(toolchain)})
-
-
-def _kept(place: Path) -> tuple[str, Events] | None:
-    """Object digest and events as kept in ``place``; ``None`` if nothing readable is."""
-    try:
-        data = json.loads(place.read_bytes())
-        return str(data["object"]), Events.from_dict(data["events"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _keep(place: Path, partial: Path, digest: str, events: Events) -> None:
-    try:
-        partial.write_text(json.dumps({"object": digest, "events": events.as_dict()}))
-        partial.replace(place)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise StoreError(
-            f"cannot write {place}: {error.strerror}", next_step="free space or permissions there"
-        ) from None
