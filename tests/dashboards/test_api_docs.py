@@ -51,8 +51,7 @@ def test_a_route_is_tried_without_faults(
         page.on("request", lambda request: asked.append(request.url))
         visit.go("/docs")
         submit, jobs = (
-            page.locator(f"#operations-jobs-{name}")
-            for name in ("submit_job", "list_jobs")
+            page.locator(f"#operations-jobs-{name}") for name in ("submit_job", "list_jobs")
         )
         expect(submit).to_be_visible()
         ground = "getComputedStyle(document.body).backgroundColor"
