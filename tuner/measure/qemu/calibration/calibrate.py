@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from tuner.errors import InternalError, UserError
-from tuner.machine.whole_files import write_whole
 from tuner.measure.qemu.calibration.fit import (
     EFFICIENCY,
     NOISE_DEVIATIONS,
@@ -420,9 +419,12 @@ def require_writable(place: Path, samples: Path) -> None:
 
 def write_parameters(place: Path, text: str) -> None:
     """Writes ``text`` to ``place``, whole or not at all. ``UserError`` if that cannot be done."""
+    partial = place.with_name(f".{place.name}.{os.getpid()}")
     try:
-        write_whole(place, text.encode())
+        partial.write_text(text)
+        partial.replace(place)
     except OSError as error:
+        partial.unlink(missing_ok=True)
         raise UserError(
             f"cannot write {place}: {error.strerror}",
             accepted="a file in a folder you can write to",
