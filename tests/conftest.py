@@ -56,7 +56,6 @@ UseDatabase = Callable[[Path], None]
 
 
 SAMPLED = {
-    "test_browser.py::test_no_page_has_faults": 3,
     "test_farm_rig.py::test_jobs_end_well_whatever_happens_to_a_phone": 5,
     "test_one_best.py::test_the_best": 2,
     "test_references.py::test_each_intrinsic_is_what_hexagon_code_makes_of_it": 3,
@@ -65,9 +64,8 @@ SAMPLED = {
     "test_registered_kernels.py::test_most_samples_are_right": 9,
     "test_registered_kernels.py::test_no_choice_is_dead": 3,
     "test_registered_kernels.py::test_the_pipeline_equals_the_reference_on_this_machine": 3,
-    "test_unseen_pipelines.py::test_most_schedules_are_right_and_the_best_is_much_faster": 2,
-    "test_unseen_pipelines.py::test_sums_and_shifts_that_a_compiler_gets_wrong_are_right": 2,
-    "test_unseen_pipelines.py::test_what_a_compiler_gets_wrong_is_no_schedule": 3,
+    "test_unseen_pipelines.py::test_sums_and_shifts_that_a_compiler_gets_wrong_are_right": 3,
+    "test_unseen_pipelines.py::test_what_a_compiler_gets_wrong_is_no_schedule": 5,
 }
 """Tests of which CI runs one case in so many, and ``make nightly`` the others: they are alike, and
 all of them took CI a quarter of an hour. The numbers share no divisor with those of contracts,

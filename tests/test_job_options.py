@@ -13,7 +13,6 @@ from service.cli.app import app
 from service.client.cache import ClientCache
 from service.client.operations import Operations
 from service.schemas.jobs import BudgetBody, JobForm, SubmitBody
-from tuner.conformance.records import spec
 from tuner.errors import UserError
 from tuner.jobs.choices import choices_of, help_of
 from tuner.jobs.keywords import JobKeywords
@@ -23,9 +22,7 @@ from tuner.records.request import (
     JobOptions,
     Option,
     SearchOptions,
-    as_json,
     options_of,
-    told,
 )
 
 OPTIONS = options_of(JobOptions)
@@ -112,24 +109,7 @@ def test_a_value_that_will_not_do_is_named(given: dict[str, Any], accepted: str)
     assert accepted in refused.value.accepted
 
 
-def test_100_trials_are_the_limit_only_where_there_is_no_other() -> None:
-    assert JobOptions.of({}).with_default_limit().trials == 100
-    assert JobOptions.of({"patience": 3}).with_default_limit().trials is None
-
-
 def test_the_body_says_what_the_options_say() -> None:
     options = {"objectives": ("cycles", "vtcm_bytes"), "patience": 4, "priority": 2, "seed": 9}
     body = SubmitBody.of(options, kernel="gemm_u8")
     assert JobOptions.of(body.options()) == JobOptions.of(options)
-
-
-def test_people_are_told_what_is_not_the_default() -> None:
-    job = spec(transfer=False, until_gain=0.025, on="lab", objectives=("cycles", "code_bytes"))
-    told_of = dict(told(as_json(job)))
-    assert told_of["Transfer"] == "no"
-    assert told_of["Until gain"] == "2.5 %"
-    assert told_of["On"] == "lab"
-    assert told_of["Objectives"] == "cycles, code_bytes"
-    assert told_of["Generator"] == "halide"
-    assert told_of.keys().isdisjoint({"Promote to", "Promotions", "Patience"})
-    assert told({**as_json(spec()), "promote": 0}) == told(as_json(spec()))

@@ -19,8 +19,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.progress import weights
-
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCKS = {name: (ROOT / ".ci" / "lock" / f"{name}.txt").read_text() for name in ("runtime", "dev")}
@@ -198,12 +196,3 @@ def test_progress_tells_what_failed_and_how_far_the_run_is(tmp_path):
     assert "FAILED test_three.py::test_b (call)\n" in run.stdout
     assert "\n3 of 3 tests, 1 failed, about 0:00 to go\n" in run.stdout
     assert "1 failed, 1 passed, 1 skipped in " in run.stdout
-
-
-def test_a_new_test_weighs_what_those_of_its_file_took():
-    last = {"a.py::one": 1.0, "a.py::two": 3.0, "b.py::one": 8.0}
-    assert weights(["a.py::two", "a.py::new", "c.py::new"], last) == {
-        "a.py::two": 3.0,
-        "a.py::new": 2.0,
-        "c.py::new": 4.0,
-    }

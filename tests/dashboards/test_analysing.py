@@ -12,9 +12,7 @@ import pytest
 from dashboards.pages.analysis import (
     LEAST_TRIALS,
     generator_facts,
-    importances,
     lanes,
-    noise,
     pareto,
     plots,
     share_of_generators,
@@ -90,11 +88,6 @@ def test_knobs_are_told_within_their_generator() -> None:
     assert "unset" not in json.dumps(drawn)
 
 
-@pytest.mark.parametrize("trials", [[], landscape(5), [trial(i, 7, big=1) for i in range(50)]])
-def test_too_little_says_nothing_about_importance(trials: list[AnalysedTrial]) -> None:
-    assert importances(TWO, trials) == {}
-
-
 def test_failures_and_gaps_are_counted_by_value() -> None:
     trials = [
         trial(0, 100, big=1, small="a"),
@@ -132,15 +125,6 @@ def test_nothing_on_the_front_is_beaten() -> None:
     }
 
 
-def test_vtcm_has_a_front_of_its_own_where_it_is_touched() -> None:
-    trials = [trial(0, 30, big=1), trial(1, 20, vtcm=256, big=2), trial(2, 25, vtcm=512, big=4)]
-    assert plots(TWO, trials, generator_facts(TWO, trials))["vtcm"]["front"] == [
-        [256, 20, 1],
-        [0, 30, 0],
-    ]
-    assert plots(TWO, trials[:1], generator_facts(TWO, trials[:1]))["vtcm"] is None
-
-
 def test_trials_at_the_same_time_are_on_lanes_of_their_own() -> None:
     def during(number: int, begin: float, end: float | None) -> AnalysedTrial:
         outcome = Outcome.OK if end else None
@@ -159,14 +143,6 @@ def test_charts_of_many_trials_stay_small_and_keep_the_best() -> None:
     assert drawn["lines"][0]["points"][0][0] == min(t.cycles or 0 for t in trials)
 
 
-def test_noise_is_relative_to_the_median_of_each_trial() -> None:
-    repeated = AnalysedTrial(4, Outcome.OK, "tpe", {}, 0, 1, 100, 1, None, (99, 100, 104))
-    row = noise([trial(1, 5), repeated])[0]
-    assert row["trial"] == 4
-    assert row["offsets"] == [pytest.approx(-0.01), 0, pytest.approx(0.04)]
-    assert max(row["places"]) == pytest.approx(195)
-
-
 def test_the_page_shows_it(logged_in: LogIn, store: SqlStore) -> None:
     browser = logged_in(Scope.READ)
     place = f"/ui/jobs/{finished_job(store)}/analysis"
@@ -179,16 +155,3 @@ def test_the_page_shows_it(logged_in: LogIn, store: SqlStore) -> None:
     assert "never tried" in page
     empty = store.create_job(spec(), SPACE, TOOLCHAIN)
     assert "No trial has finished yet" in browser.get(f"/ui/jobs/{empty.id}/analysis").text
-
-
-def test_plotly_is_loaded_here_only(logged_in: LogIn, store: SqlStore) -> None:
-    browser, job = logged_in(Scope.READ), finished_job(store)
-    places = [
-        "/ui/jobs",
-        f"/ui/jobs/{job}",
-        f"/ui/jobs/{job}/trials/1",
-        "/ui/schedules",
-        "/ui/farm",
-    ]
-    assert [place for place in places if "plotly" in browser.get(place).text] == []
-    assert "plotly" in browser.get(f"/ui/jobs/{job}/analysis").text

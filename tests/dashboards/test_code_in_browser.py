@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from db.sql_store import SqlStore
-from tests.dashboards.chromium import Visit, chromium, lacking, patient
+from tests.dashboards.chromium import Visit, chromium, lacking
 from tests.dashboards.coded import answer_with, coded_job, explanations
 from tests.dashboards.in_thread import pages_of
 from tuner.measure.explanation import Explanation
@@ -105,20 +105,3 @@ def test_pointer_and_keyboard_link_what_belongs_together(
     page.locator("#theme").click()
     visit.check()
     context.close()
-
-
-def test_the_code_is_there_without_scripts(browser: Browser, url: str, job: str) -> None:
-    with_scripts = browser.new_context()
-    visit = Visit.begin(with_scripts.new_page(), url)
-    visit.log_in("any")
-    context = browser.new_context(
-        java_script_enabled=False, storage_state=with_scripts.storage_state()
-    )
-    page = patient(context.new_page())
-    page.goto(f"{url}/ui/code?own={job}-0&other={job}-1")
-    expect(page.locator("table.slots").first).to_be_visible()  # the page asks again by itself
-    expect(page.locator("#help-title")).to_be_visible()
-    page.get_by_role("link", name="for y.yo in [0, 3]:").first.click()
-    expect(page.get_by_role("heading", name="Loop C: y.yo", exact=True)).to_be_in_viewport()
-    context.close()
-    with_scripts.close()

@@ -118,15 +118,6 @@ def test_code_that_names_no_loops_is_paired_by_place(logged_in: LogIn, job: str)
     assert row.count("vrmpy(v3.ub,v1.ub)") == 2
 
 
-def test_another_loop_can_have_the_timeline(logged_in: LogIn, job: str) -> None:
-    browser = logged_in(Scope.READ)
-    page = shown(browser, f"own={job}-0")
-    row = rows_of(page)["Loop C: y.yo"]
-    link = re.search(r'href="[^"]*&amp;loop=(\d+)#timeline"', row)
-    assert link
-    assert "Timeline of Loop C: y.yo" in words(shown(browser, f"own={job}-0&loop={link[1]}"))
-
-
 def test_what_cannot_be_shown_says_what_to_do(
     logged_in: LogIn, store: SqlStore, job: str, tmp_path: Path
 ) -> None:

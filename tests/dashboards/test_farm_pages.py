@@ -13,9 +13,7 @@ from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
 from tests.dashboards.test_more_pages import words
 from tests.service.stored import unfit_conductor
-from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose, Tally
-from tuner.records.trial import Submission
 
 LogIn = Callable[..., Browser]
 
@@ -55,26 +53,8 @@ def test_the_farm_lists_conductors_and_why_some_are_unfit(
     assert "lab7 process 4711 unfit artifacts: not where the service has them 0 of 2 qemu" in shown
 
 
-def test_a_job_that_waits_says_why_on_its_page_and_in_the_list(
-    logged_in: LogIn, store: SqlStore
-) -> None:
-    unfit_conductor(store)
-    job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
-    browser = logged_in(Scope.READ)
-    for path in ("/ui/jobs", f"/ui/jobs/{job.id}"):
-        assert "no conductor is fit: process 4711 on lab7" in words(browser.get(path).text)
-
-
 def test_without_devices_the_farm_says_how_to_add_one(logged_in: LogIn) -> None:
     assert "docs/devices.md" in logged_in(Scope.READ).get("/ui/farm").text
-
-
-def test_a_device_tells_its_story(logged_in: LogIn, roster: SqlRoster) -> None:
-    shown = words(logged_in(Scope.READ).get("/ui/farm/pixel").text)
-    assert "gold candidate 4,321 cycles" in shown
-    assert "build TQ3A" in shown
-    assert "ready checked" in shown
-    assert "Take it out" not in shown
 
 
 def test_a_device_is_quarantined_and_released_by_who_may(
@@ -102,15 +82,3 @@ def test_what_is_not_there_is_not_found(logged_in: LogIn, roster: SqlRoster, pla
     operator = logged_in(Scope.ADMIN)
     answer = operator.form("/ui/farm/pixel", place) if "pixel" in place else operator.get(place)
     assert answer.status_code == 404
-
-
-def test_events_come_by_the_page(logged_in: LogIn, roster: SqlRoster) -> None:
-    for turn in range(30):
-        roster.quarantine("pixel", f"out {turn}")
-        roster.release("pixel", f"back {turn}")
-    browser = logged_in(Scope.READ)
-    first = browser.get("/ui/farm/pixel").text
-    assert "back 29" in first
-    assert "out 0" not in words(first)
-    older = first.split("?before=")[1].split('"')[0]
-    assert "out 0" in browser.get(f"/ui/farm/pixel?before={older}").text

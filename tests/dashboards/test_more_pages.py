@@ -6,13 +6,10 @@ import html
 import re
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from dashboards.charts.log_plots import roofline_plot
 from dashboards.explaining import Explanations
 from dashboards.templating import ABSENT
 from db import open_store
@@ -36,11 +33,9 @@ from tuner.conformance.records import (
 )
 from tuner.errors import CandidateError
 from tuner.kernels import find_kernel
-from tuner.measure.explanation import roofline_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
-from tuner.records.trial import Submission
 
 LogIn = Callable[..., Browser]
 
@@ -115,13 +110,6 @@ def test_what_is_not_there_is_not_found(logged_in: LogIn, store: SqlStore, place
     assert logged_in(Scope.READ).get(f"/ui/jobs/{job}/{place}").status_code == 404
 
 
-def test_the_object_can_be_kept(logged_in: LogIn, store: SqlStore) -> None:
-    answer = logged_in(Scope.READ).get(f"/ui/jobs/{finished_job(store)}/trials/1/files/object")
-    assert answer.content == artifact(1).object_bytes
-    assert answer.headers["Content-Disposition"].endswith('_static.o"')
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-
-
 def wait_for(kept: Explanations, make: Callable[[], object]) -> object:
     while True:
         found = kept.ask("x", make)
@@ -154,25 +142,6 @@ def test_an_explanation_that_fails_says_so_and_can_be_asked_again() -> None:
     assert len(calls) == 2
 
 
-def test_the_roofline_plot_agrees_with_the_roofline() -> None:
-    problem = find_kernel("gemm_u8").problem(None, Contract.STATIC, find_target("hexagon-v66"))
-    plot = roofline_plot(problem, {"best": 80_000, "default": 400_000})
-    assert plot is not None
-    shares = {mark.name: mark.share for mark in plot.marks}
-    assert shares["best"] == pytest.approx(roofline_of(problem, 80_000, 0, 1).share_of_peak)
-    best, default = plot.marks
-    assert best.y < default.y
-    assert plot.ridge[1] < best.y
-
-
-def test_labels_of_near_marks_do_not_cover_each_other() -> None:
-    problem = find_kernel("gemm_u8").problem(None, Contract.STATIC, find_target("hexagon-v66"))
-    plot = roofline_plot(problem, {"best": 80_000, "textbook": 80_500, "this": 81_000})
-    assert plot is not None
-    places = [mark.label_y for mark in plot.marks]
-    assert min(b - a for a, b in pairwise(places)) >= 14
-
-
 def test_schedules_are_listed_and_lead_to_their_trials(logged_in: LogIn, store: SqlStore) -> None:
     public_id, other = stored(store), stored(store, n=128, seed=1)
     browser = logged_in(Scope.READ)
@@ -195,26 +164,6 @@ def test_schedules_are_listed_and_lead_to_their_trials(logged_in: LogIn, store: 
     assert browser.get(f"/ui/schedules/{public_id}").url.path == f"/ui/jobs/{job}/trials/0"
     assert browser.get("/ui/schedules/1rt-9").status_code == 404
     assert browser.get("/ui/schedules?fidelity=guess").status_code == 422
-
-
-def test_versions_of_one_name_are_told_apart(logged_in: LogIn, store: SqlStore) -> None:
-    kernels = []
-    for seed in (3, 4):
-        of = replace(problem(m=64, n=64, k=64).workload, kernel=f"pipeline:{seed:012x}")
-        there = replace(problem(m=64, n=64, k=64), workload=of)
-        job = store.create_job(
-            spec(problem=there), SPACE, TOOLCHAIN, Submission("ada", kernel_label="edge")
-        )
-        made = artifact(seed)
-        trial = ok(0, made, 100 + seed)
-        best = replace(schedule(job.id, trial, of=there), provenance=job.provenance(0, 2.0))
-        store.commit(job.id, store.claim(job.id), finished=[trial], artifacts=[made], schedule=best)
-        kernels.append(of.kernel)
-    page = logged_in(Scope.READ).get("/ui/schedules").text
-    for kernel in kernels:
-        digits = kernel.partition(":")[2]
-        assert f'<option value="{kernel}">edge ({digits})</option>' in page
-        assert f'version <span class="mono">{digits}</span>' in page
 
 
 def test_an_operator_keeps_a_schedule_from_builds(logged_in: LogIn, store: SqlStore) -> None:
@@ -291,15 +240,6 @@ def test_jobs_and_contracts_are_compared(logged_in: LogIn, store: SqlStore) -> N
     assert browser.get("/ui/compare?kind=contracts&own=some&other=none").status_code == 422
 
 
-def test_targets_are_compared(logged_in: LogIn, store: SqlStore) -> None:
-    for seed, (target, cycles) in enumerate([("hexagon-v66", 900), ("hexagon-v68", 600)]):
-        stored(store, cycles, seed=seed, target=target)
-    sides = "own=hexagon-v66&other=hexagon-v68"
-    page = words(logged_in(Scope.READ).get(f"/ui/compare?kind=targets&{sides}").text)
-    assert "900 600 1.50" in page
-    assert "slower" in page
-
-
 def test_an_imported_schedule_shows_where_it_comes_from(
     logged_in: LogIn, store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,24 +253,3 @@ def test_an_imported_schedule_shows_where_it_comes_from(
     assert "imported: its job is in another database" in page
     assert "measured there 1,234 cycles" in page
     assert "simulator qemu 7.2" in page
-
-
-@pytest.mark.parametrize("kind", ["jobs", "contracts", "targets", "toolchains"])
-def test_without_schedules_a_comparison_says_so(
-    logged_in: LogIn, store: SqlStore, kind: str
-) -> None:
-    job = store.create_job(spec(), SPACE, TOOLCHAIN).id
-    side = "static" if kind == "contracts" else job
-    page = logged_in(Scope.READ).get(f"/ui/compare?kind={kind}&own={side}&other={side}").text
-    assert "Not enough data" in page
-
-
-def test_the_farm_shows_who_works_and_what_waits(logged_in: LogIn, store: SqlStore) -> None:
-    running = store.create_job(spec(), SPACE, TOOLCHAIN)
-    store.create_job(spec(), SPACE, TOOLCHAIN)
-    token = store.claim(running.id)
-    store.commit(running.id, token, started=[pending(0), pending(1)])
-    page = logged_in(Scope.READ).get("/ui/farm").text
-    assert running.id in page
-    assert re.search(r"<dt>queued</dt><dd>1</dd>", page)
-    assert re.search(r"<dt>jobs running</dt><dd>1</dd>", page)

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from dashboards.charts.gantt import LEFT, WIDTH, gantt
 from dashboards.charts.layered import BOX_HEIGHT, BOX_WIDTH, layout
-from dashboards.charts.network_graph import HAS_KERNEL, MOST_BOXES, ON_HOST, folded, network_graph
+from dashboards.charts.network_graph import HAS_KERNEL, ON_HOST, folded, network_graph
 from dashboards.charts.vtcm_steps import vtcm_charts
 from tests.tuner.jobs.test_network_plans import LAYERS, PLAN
-from tuner.records.batch import NetworkLayer
 
 
 @st.composite
@@ -69,35 +68,6 @@ def test_folding_keeps_every_layer_once_and_boxes_of_one_colour(
         assert all(box_of[read] <= n for position in group for read in reads[position])
 
 
-def residual(blocks: int) -> list[NetworkLayer]:
-    """Blocks of three layers in a row and the sum of their ends."""
-    layers = [NetworkLayer("in", "conv", "d", "k", steps=1)]
-    for block in range(blocks):
-        last = len(layers) - 1
-        for n in range(3):
-            reads = (last + n,)
-            layers.append(NetworkLayer(f"{block}.{n}", "conv", "d", "k", steps=1, reads=reads))
-        both = (last, last + 3)
-        layers.append(NetworkLayer(f"{block}.sum", "add", "d", "k", steps=1, reads=both))
-    return layers
-
-
-@pytest.mark.parametrize(("blocks", "boxes"), [(25, 101), (50, 101), (300, 1)])
-def test_large_graphs_are_folded_until_they_can_be_read(blocks: int, boxes: int) -> None:
-    made = network_graph(residual(blocks), None)
-    assert made is not None
-    assert made.layers == 1 + 4 * blocks
-    assert len(made.boxes) == boxes <= MOST_BOXES
-    if boxes < made.layers:
-        assert any("layers" in box.label for box in made.boxes)
-
-
-def test_what_branches_too_much_is_not_drawn() -> None:
-    dense = [NetworkLayer(f"{n}", "conv", reads=tuple(range(n))) for n in range(40)]
-    assert network_graph(dense[:30], None) is not None
-    assert network_graph(dense, None) is None
-
-
 def test_colours_are_those_of_units_or_of_what_has_a_kernel() -> None:
     alone, planned = network_graph(LAYERS, None), network_graph(LAYERS, PLAN)
     assert alone is not None
@@ -107,11 +77,6 @@ def test_colours_are_those_of_units_or_of_what_has_a_kernel() -> None:
     assert planned.legend == ((0, "arm"), (1, "dsp"))
     assert [box.colour for box in planned.boxes] == [1, 1, 0]
     assert "b: conv, dsp" in planned.boxes[1].title
-
-
-def test_a_network_without_edges_is_not_drawn_as_if_it_had_none() -> None:
-    assert network_graph([NetworkLayer("a", "conv"), NetworkLayer("b", "conv")], None) is None
-    assert network_graph([NetworkLayer("a", "conv")], None) is not None
 
 
 def test_bars_lie_in_the_rows_of_their_units_and_along_time() -> None:

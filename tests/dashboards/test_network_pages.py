@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from db.access.audit import newest_entries
 from db.sql_store import SqlStore
 from service.auth.caller import Scope
 from tests.dashboards.conftest import Browser
@@ -32,22 +31,6 @@ def test_the_list_has_a_set_as_one_row(logged_in: LogIn, store: SqlStore) -> Non
         assert word in words(page)
     members = browser.get(f"/ui/jobs?batch={batch.id}").text
     assert all(f"/ui/jobs/{member.job}" in members for member in batch.members)
-
-
-def test_older_pages_go_on_after_a_set(
-    logged_in: LogIn, store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dashboards.pages.jobs.PAGE", 1)
-    alone = finished_job(store)
-    batch = stored(store)
-    browser = logged_in(Scope.READ)
-    first = browser.get("/ui/jobs").text
-    assert batch.id in first
-    assert alone not in first
-    older = re.search(r'href="(/ui/jobs\?after=[^"]+)">Older', first).group(1)
-    second = browser.get(older).text
-    assert alone in second
-    assert batch.id not in second
 
 
 def test_the_page_has_totals_layers_and_what_to_do_next(logged_in: LogIn, store: SqlStore) -> None:
@@ -93,17 +76,6 @@ def test_the_live_part_comes_only_when_something_has_changed(
     assert changed.status_code == 200
     assert changed.text.lstrip().startswith('<div id="live"')
     assert "running" in words(changed.text)
-
-
-def test_cancel_ends_all_and_is_audited(logged_in: LogIn, store: SqlStore) -> None:
-    batch = stored(store, tuned=(), user="ada")
-    page = f"/ui/networks/{batch.id}"
-    browser = logged_in(Scope.READ, Scope.SUBMIT)
-    answer = browser.form(page, f"{page}/cancel")
-    assert (answer.status_code, answer.url.path) == (200, page)
-    assert {store.job(one.job).state for one in batch.members} == {JobState.CANCELLED}
-    assert newest_entries(store, limit=1)[0].action == "network.cancel"
-    assert "Cancel" not in browser.get(page).text
 
 
 def test_others_have_no_buttons_and_may_not(logged_in: LogIn, store: SqlStore) -> None:

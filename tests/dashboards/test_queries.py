@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import pytest
 from sqlalchemy import event
 
 from db.devices.roster import SqlRoster
@@ -96,17 +95,3 @@ def test_the_number_of_queries_does_not_grow(logged_in: LogIn, store: SqlStore) 
     grown = {page: (few[page], many[page]) for page in PAGES if many[page] > few[page] + 1}
     assert grown == {}
     assert max(many.values()) <= MOST_QUERIES + 1  # the token again
-
-
-@pytest.mark.slow
-def test_a_job_of_ten_thousand_trials_is_a_small_page(logged_in: LogIn, store: SqlStore) -> None:
-    job = fill(store, jobs=0, trials=10_000, seed=0)
-    browser = logged_in(Scope.READ)
-    page = browser.get(f"/ui/jobs/{job}")
-    assets = ["base.css", "charts.css", "theme.js", "page.js", "course.js", "icon.svg"]
-    assets += ["vendor/htmx.min.js", "vendor/uPlot.iife.min.js", "vendor/uPlot.min.css"]
-    transferred = len(page.content) + sum(
-        len(browser.get(f"/ui/static/{name}").content) for name in assets
-    )
-    assert "10,000" in page.text
-    assert transferred < 2_000_000

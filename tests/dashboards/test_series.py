@@ -7,22 +7,13 @@ from statistics import quantiles
 
 import pytest
 
-from dashboards.charts.course import MOST_DOTS, MOST_FAILED, course, worked_seconds
+from dashboards.charts.course import MOST_DOTS, course
 from db.jobs.trials import TrialPoint
 
 
 def point(number: int, cycles: int | None, at: float | None = None) -> TrialPoint:
     at = float(number) if at is None else at
     return TrialPoint(number, at, at + 1, cycles, "timeout" if cycles is None else "ok")
-
-
-def test_a_short_course_is_whole() -> None:
-    drawn = course([point(0, 90), point(1, None), point(2, 50), point(3, 70)])
-    assert drawn["trial"] == [0, 2, 3]
-    assert drawn["cycles"] == [90, 50, 70]
-    assert drawn["best"] == [90, 50, 50]
-    assert drawn["seconds"] == [1.0, 3.0, 4.0]
-    assert drawn["failed"] == {"trial": [1], "seconds": [2.0], "outcome": ["timeout"]}
 
 
 def test_a_long_course_keeps_every_improvement_and_the_slowest() -> None:
@@ -51,25 +42,10 @@ def test_the_dots_of_a_long_course_are_spread_like_its_trials() -> None:
     assert shown == pytest.approx(wanted, rel=0.06)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 8])
-def test_every_worker_has_its_share_of_the_dots(workers: int) -> None:
-    drawn = course([point(i, 1000 + i) for i in range(8000)])
-    of_worker = [sum(n % workers == w for n in drawn["trial"]) for w in range(workers)]
-    assert min(of_worker) > 0.8 * max(of_worker)
-
-
 def test_no_dot_comes_back_once_it_is_left_out() -> None:
     points = [point(i, 1000 + i) for i in range(8000)]
     fewer, more = (set(course(points[:n])["trial"]) for n in (5000, 8000))
     assert {n for n in more if n < 5000} <= fewer
-
-
-def test_failed_trials_of_a_long_course_are_thinned_too() -> None:
-    points = [point(i, None if i % 2 else 1000 + i) for i in range(6000)]
-    drawn = course(points)
-    assert 0 < len(drawn["failed"]["trial"]) <= MOST_FAILED + 2
-    assert drawn["total_failed"] == 3000
-    assert {n % 2 for n in drawn["failed"]["trial"]} == {1}
 
 
 def test_trials_in_flight_together_keep_their_improvements_in_either_order() -> None:
@@ -78,12 +54,3 @@ def test_trials_in_flight_together_keep_their_improvements_in_either_order() -> 
     drawn = course([point(1, 500, at=0.0), point(0, 400, at=5.0), *rest])
     assert drawn["trial"][:2] == [0, 1]
     assert drawn["best"][:2] == [400, 400]
-
-
-def test_breaks_between_sessions_take_no_time() -> None:
-    points = [point(0, 9, at=0.0), point(1, 8, at=1.0), point(2, 7, at=90_000.0)]
-    assert worked_seconds(points) == [1.0, 2.0, 3.0]
-
-
-def test_nothing_yet_is_an_empty_course() -> None:
-    assert course([])["cycles"] == []

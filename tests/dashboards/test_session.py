@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from importlib import import_module
+from itertools import product
 
 import pytest
 from fastapi import FastAPI
@@ -48,14 +49,18 @@ def test_a_login_leads_on_to_the_page_that_was_asked_for(browser: Browser, store
     assert answer.history[0].headers["location"] == "/ui/farm"
 
 
-@pytest.mark.parametrize(
-    "place", ["https://evil.example/", "//evil.example", "/ui/../..//evil", "/v1/x", "/ui/\\evil"]
-)
-def test_a_login_leads_nowhere_else(browser: Browser, store: SqlStore, place: str) -> None:
+def test_a_login_leads_nowhere_else(browser: Browser, store: SqlStore) -> None:
     token = make_token(store, "ada", [Scope.READ])
-    answer = browser.form("/ui/login", "/ui/login", token=token.text, next=place)
-    assert answer.history[0].headers["location"].startswith("/ui/")
-    assert "evil.example" not in answer.history[0].headers["location"]
+    for place in (
+        "https://evil.example/",
+        "//evil.example",
+        "/ui/../..//evil",
+        "/v1/x",
+        "/ui/\\evil",
+    ):
+        answer = browser.form("/ui/login", "/ui/login", token=token.text, next=place)
+        assert answer.history[0].headers["location"].startswith("/ui/")
+        assert "evil.example" not in answer.history[0].headers["location"]
 
 
 def test_the_cookie_is_for_this_site_only_and_holds_no_secret(
@@ -121,19 +126,6 @@ def test_a_session_ends_after_half_a_day(logged_in: LogIn, store: SqlStore) -> N
     age_sessions(store, 11 * 3600)
     assert browser.get("/ui/jobs", follow_redirects=False).status_code == 200
     age_sessions(store, 2 * 3600)
-    assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
-
-
-def test_sessions_that_have_expired_are_swept(logged_in: LogIn, store: SqlStore) -> None:
-    logged_in(Scope.READ)
-    age_sessions(store, 13 * 3600)
-    logged_in(Scope.READ)
-    assert len(stored_sessions(store)) == 1
-
-
-def test_logging_out_ends_the_session(logged_in: LogIn) -> None:
-    browser = logged_in(Scope.READ)
-    browser.form("/ui/jobs", "/ui/logout")
     assert browser.get("/ui/jobs", follow_redirects=False).status_code == 303
 
 
@@ -223,13 +215,11 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_form_that_did_not_come_from_a_page_is_refused(
-    logged_in: LogIn, store: SqlStore, form: str
-) -> None:
+def test_a_form_that_did_not_come_from_a_page_is_refused(logged_in: LogIn, store: SqlStore) -> None:
     job = store.create_job(spec(), SPACE, TOOLCHAIN)
     browser = logged_in(Scope.ADMIN)
-    for token in ({}, {"csrf_token": ""}, {"csrf_token": "made up"}):
+    wrong: list[dict[str, str]] = [{}, {"csrf_token": ""}, {"csrf_token": "made up"}]
+    for form, token in product(FORMS, wrong):
         data = {"kernel": "scale_u8", "token": "hvx_", **token}
         answer = browser.post(form.format(job=job.id), data=data)
         assert answer.status_code == 403
@@ -263,11 +253,6 @@ def test_submitters_act_on_their_own_jobs_and_operators_on_all(
     assert store.job(other.id).paused
 
 
-def test_a_token_without_read_sees_nothing(logged_in: LogIn) -> None:
-    browser = logged_in(Scope.SUBMIT)
-    assert browser.get("/ui/jobs").status_code == 403
-
-
 def test_every_page_but_the_login_needs_a_scope() -> None:
     routes = [route for name in PAGES for route in import_module(name).router.routes]
     assert all(isinstance(route, APIRoute) for route in routes)
@@ -279,11 +264,11 @@ def test_every_page_but_the_login_needs_a_scope() -> None:
     assert open_to_all == {"/login", "/logout"}
 
 
-@pytest.mark.parametrize("place", ["/ui/login", "/ui/nothing", "/ui/static/base.css", "/ui/jobs"])
-def test_every_answer_keeps_foreign_code_out(browser: Browser, place: str) -> None:
-    answer = browser.get(place, follow_redirects=False)
-    assert {k: answer.headers[k] for k in SECURITY_HEADERS} == dict(SECURITY_HEADERS)
-    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+def test_every_answer_keeps_foreign_code_out(browser: Browser) -> None:
+    for place in ("/ui/login", "/ui/nothing", "/ui/static/base.css", "/ui/jobs"):
+        answer = browser.get(place, follow_redirects=False)
+        assert {k: answer.headers[k] for k in SECURITY_HEADERS} == dict(SECURITY_HEADERS)
+        assert "unsafe" not in answer.headers["Content-Security-Policy"]
 
 
 def test_an_unexpected_fault_is_a_page_too(
@@ -299,20 +284,3 @@ def test_an_unexpected_fault_is_a_page_too(
     assert "Something went wrong" in answer.text
     assert "the secret" not in answer.text
     assert answer.headers["Content-Security-Policy"]
-
-
-def test_a_session_outlives_a_restart(app: FastAPI, logged_in: LogIn, store: SqlStore) -> None:
-    browser = logged_in(Scope.READ)
-    again = Browser(create_app(store, Gate(store), Settings()))
-    again.cookies = browser.cookies
-    assert again.get("/ui/jobs", follow_redirects=False).status_code == 200
-
-
-def test_without_pages_the_service_has_none(store: SqlStore) -> None:
-    bare = Browser(create_app(store, Gate(store), Settings(pages="")))
-    assert bare.get("/ui/login").status_code == 401
-
-
-def test_the_bare_address_leads_to_the_pages(browser: Browser) -> None:
-    for place in ("/", "/ui", "/ui/"):
-        assert browser.get(place).url.path == "/ui/login"

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from fastapi import FastAPI
 
-from dashboards.templating import ABSENT, environment, separated, size
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, ABSENT),
-        (430, "430 B"),
-        (2556, "2.5 KiB"),
-        (32 << 10, "32 KiB"),
-        (1023 << 10, "1,023 KiB"),
-        (5 << 19, "2.5 MiB"),
-    ],
-)
-def test_sizes_have_one_decimal_at_most(value: float | None, text: str) -> None:
-    assert size(value).replace("\N{NO-BREAK SPACE}", " ") == text
+from dashboards.templating import environment, separated
 
 
 def test_numbers_in_messages_have_separators_and_names_do_not() -> None:

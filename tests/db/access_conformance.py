@@ -15,7 +15,6 @@ from db import open_store
 from db.access.audit import add_entry, amend_entry, newest_entries, prune_entries
 from db.access.tokens import (
     Token,
-    add_first_token,
     add_token,
     all_tokens,
     find_token,
@@ -49,16 +48,6 @@ class AccessConformance:
         assert find_token(store, "zzzzzzzz") is None
         assert "0000" not in repr(TOKEN)
 
-    def test_an_id_is_given_once(self, store: SqlStore) -> None:
-        add_token(store, TOKEN)
-        assert not add_token(store, replace(TOKEN, name="other"))
-        assert all_tokens(store) == [TOKEN]
-
-    def test_a_first_token_is_the_first(self, store: SqlStore) -> None:
-        assert add_first_token(store, TOKEN)
-        assert not add_first_token(store, replace(TOKEN, id="other"))
-        assert all_tokens(store) == [TOKEN]
-
     def test_a_token_is_revoked_once(self, store: SqlStore) -> None:
         add_token(store, TOKEN)
         first = revoke_token(store, TOKEN.id)
@@ -68,11 +57,6 @@ class AccessConformance:
         assert not first.is_valid(1500.0)
         with pytest.raises(UserError, match="'zzzzzzzz'"):
             revoke_token(store, "zzzzzzzz")
-
-    def test_a_token_is_valid_until_it_expires(self, store: SqlStore) -> None:
-        assert TOKEN.is_valid(2000.0)
-        assert not TOKEN.is_valid(2000.25)
-        assert replace(TOKEN, expires_at=None).is_valid(1e12)
 
     def test_the_last_use_is_noted(self, store: SqlStore) -> None:
         add_token(store, TOKEN)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from db.jobs.batches import batch_progress, id_of_batch, listed_page
+from db.jobs.batches import batch_progress, listed_page
 from db.jobs.events import event_counts, told_after
 from db.jobs.new_job import RequestKey, answer_once, insert_job, kept_answer
 from db.jobs.queries import JobFilters, job_overview, job_overviews, jobs_page
@@ -184,13 +184,6 @@ class JobQueriesConformance:
             with pytest.raises(UserError, match=f"no job '{nothing}'"):
                 store.job_or_batch(nothing)
 
-    def test_a_network_is_found_by_its_name_too(self, store: SqlStore) -> None:
-        older, newer = (store.create_batch(NETWORK, [new_job("a")]) for _ in "ab")
-        assert id_of_batch(store, "three layers") == newer.id
-        assert id_of_batch(store, older.id) == older.id
-        with pytest.raises(UserError, match="no batch ''"):
-            id_of_batch(store, "")
-
     def test_a_record_that_is_none_is_told_as_damage(self, store: SqlStore) -> None:
         batch = store.create_batch(NETWORK, [new_job("a")])
         good = batch.document()
@@ -207,20 +200,6 @@ class JobQueriesConformance:
                 session.execute(update(BatchRow).values(document=wrong))
             with pytest.raises(StoreError, match=f"batch {batch.id}"):
                 store.batch(batch.id)
-
-    def test_paused_jobs_are_told_from_those_that_wait(self, store: SqlStore, job: str) -> None:
-        waiting, paused = [store.create_job(spec(), SPACE, TOOLCHAIN).id for _ in "ab"]
-        store.request(paused, JobRequest.PAUSE)
-
-        def ids(**wanted: bool | None) -> list[str]:
-            filters = JobFilters(state=JobState.QUEUED, **wanted)
-            return [one.job.id for one in jobs_page(store, filters, None, 9)]
-
-        assert ids(paused=True) == [paused]
-        assert ids(paused=False) == [waiting]
-        assert set(ids()) == {paused, waiting}
-        assert not JobFilters().any
-        assert JobFilters(paused=False).any
 
     def test_trials_by_number_and_those_looked_at_first(self, store: SqlStore, job: str) -> None:
         assert [t.number for t in each_trial(store, job, None)] == [0, 1, 2, 3]

@@ -77,13 +77,10 @@ def one_line(error: HvxtuneError, *parts: object) -> None:
     "damage",
     [
         lambda good: b"this is a letter, not a database. " * 500,
-        lambda good: b"short",
         lambda good: good[: len(good) // 2],
-        lambda good: good[:100],
-        lambda good: b"\0" * 16 + good[16:],
         lambda good: good[:8192] + bytes(20_000) + good[28_192:],
     ],
-    ids=["letter", "short", "cut in half", "header only", "no magic", "hole"],
+    ids=["letter", "cut in half", "hole"],
 )
 def test_a_damaged_file_is_named_and_left_as_it_is(
     file: Path, damage: Callable[[bytes], bytes]
@@ -96,20 +93,11 @@ def test_a_damaged_file_is_named_and_left_as_it_is(
     assert file.read_bytes() == damaged
 
 
-def test_a_schema_whose_text_is_damaged_is_reported(file: Path) -> None:
-    """The error of sqlite3 quotes it, and cannot be read as text itself."""
-    good = file.read_bytes()
-    for name in (b"jobs", b"trials", b"toolchains"):
-        file.write_bytes(good.replace(b"CREATE TABLE " + name, b"CREATE \xf4ABLE " + name))
-        with pytest.raises(StoreError):
-            read_everything()
-
-
 def test_a_flipped_bit_is_reported_or_harmless_but_never_a_traceback(file: Path) -> None:
     good = file.read_bytes()
     choose = random.Random(20)
     reported = 0
-    for _ in range(80):
+    for _ in range(40):
         flipped = bytearray(good)
         flipped[choose.randrange(len(good))] ^= 1 << choose.randrange(8)
         file.write_bytes(flipped)
@@ -132,10 +120,7 @@ def change(file: Path, statement: str) -> None:
     ("statement", "what"),
     [
         ("UPDATE trials SET config = '{\"tile_m\": 99}' WHERE number = 3", "trial 3 of job"),
-        ("UPDATE trials SET config = '{oops' WHERE number = 3", "a row"),
         ("UPDATE targets SET figures = json_set(figures, '$.vector_bytes', 64)", "problem 1"),
-        ("UPDATE workloads SET params = '{\"m\": 1}'", "problem 1"),
-        ("UPDATE toolchains SET fingerprint = '{}'", "toolchain 1"),
         ("UPDATE spaces SET document = '{}'", "space"),
     ],
 )
@@ -165,19 +150,6 @@ def test_somebody_elses_database_is_refused_untouched(tmp_path: Path) -> None:
     one_line(refused.value, songs, "songs", "of its own")
     with closing(sqlite3.connect(songs)) as raw:
         assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("songs",)]
-
-
-def test_a_directory_in_place_of_the_file(state: Path) -> None:
-    (state / "hvxtune.sqlite").mkdir(parents=True)
-    with pytest.raises(StoreError) as refused:
-        open_store()
-    one_line(refused.value, state / "hvxtune.sqlite", "is a directory")
-
-
-def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError) as refused:
-        open_store(f"sqlite:///{tmp_path}/nowhere/x.sqlite")
-    one_line(refused.value, tmp_path / "nowhere", "does not exist", "create it")
 
 
 HOLD_LOCK = """

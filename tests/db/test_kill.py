@@ -80,9 +80,9 @@ def kill_rounds(rounds: int, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_job_killed_at_random_points_ends_with_every_trial_once(seed: int, state: Path) -> None:
-    kill_rounds(15, seed)
+    kill_rounds(15 if seed > 1 else 8, seed)
     with sqlite3.connect(state / "hvxtune.sqlite") as raw:
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert raw.execute("PRAGMA foreign_key_check").fetchall() == []

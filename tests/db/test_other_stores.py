@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from db import STORES, URL_VARIABLE, open_store, open_trials
-from db.sql_store import SqlStore
 from service.cli import main
 from tuner.conformance.best import Stored, put
 from tuner.errors import StoreError, ToolchainError
@@ -59,12 +58,6 @@ def test_a_url_of_its_scheme_opens_it_and_commands_read_it(
     assert json.loads(capsys.readouterr().out)["cycles"] == 1234
     with pytest.raises(StoreError, match="unknown kind of database in shelf"):
         open_store()
-
-
-def test_sql_databases_open_as_before(tmp_path: Path) -> None:
-    with open_trials(f"sqlite:///{tmp_path / 'one.sqlite'}") as store:
-        assert isinstance(store, SqlStore)
-        assert store.jobs() == []
 
 
 def test_an_unknown_scheme_names_the_known_ones(install: Install) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -44,13 +43,12 @@ from tests.db.test_two_processes import (
 from tests.db.test_two_processes import (
     test_two_processes_commit_at_once_and_lose_nothing as commit_at_once,
 )
-from tests.db.wire import counted_turns
 from tuner.conformance.patience import PATIENCE_S
-from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, spec
 from tuner.errors import StoreError, UserError
 from tuner.paths import STATE_DIR_VARIABLE
 from tuner.records.annotation import Annotation
-from tuner.records.trial import JobState, Submission
+from tuner.records.trial import Submission
 
 pytestmark = [pytest.mark.slow, *NEEDS_POSTGRES]
 
@@ -165,21 +163,6 @@ def test_a_killed_writer_loses_nothing(
     kill_rounds(6, seed=4)
 
 
-def test_a_database_of_another_schema_is_refused(new_database: Callable[..., str]) -> None:
-    url = new_database()
-    engine = make_engine(find_url(url), 1.0)
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
-    engine.dispose()
-    with pytest.raises(StoreError, match="another hvxtune"):
-        open_store(url)
-
-
-def test_numbers_too_large_to_store_are_refused(new_database: Callable[..., str]) -> None:
-    with closing(open_store(new_database())) as store, pytest.raises(UserError, match="63 bits"):
-        store.create_job(spec(seed=1 << 70), SPACE, TOOLCHAIN)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "part"),
     [
@@ -200,14 +183,6 @@ def test_a_server_that_cannot_be_used_is_named_without_the_password(
     assert "postgresql://" in message
     assert URL_VARIABLE in message
     assert "secret" not in message
-
-
-def test_a_read_only_server_is_named(new_database: Callable[..., str], state: Path) -> None:
-    url = new_database() + "&options=-c%20default_transaction_read_only%3Don"
-    with closing(open_store(url)) as store:
-        assert store.jobs() == []
-        with pytest.raises(StoreError, match="read-only"):
-            store.create_job(spec(), SPACE, TOOLCHAIN)
 
 
 def test_a_connection_lost_half_way_leaves_nothing_and_the_next_one_works(
@@ -353,45 +328,6 @@ def test_leases_end_by_the_clock_of_the_database(
         claimed = store.queue().take_next()
         assert claimed is not None
         assert claimed.token > token
-
-
-def test_submissions_claims_and_trials_take_few_round_trips(
-    new_database: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """A lab's server may be milliseconds away: what is done for every trial asks it seldom."""
-    url = new_database()
-    server = Path(url.partition("?host=")[2])
-    with TemporaryDirectory(prefix="wire-") as name, counted_turns(server, Path(name)) as turns:
-        url = url.replace(str(server), name)
-        with closing(open_store(url)) as store:
-            took: dict[str, int] = {}
-            queue = store.queue()
-            for number in range(3):  # the first makes marks, and rows that later ones share
-                began = turns.count
-                store.create_job(spec(), SPACE, TOOLCHAIN, Submission("ann"))
-                took["submit"] = turns.count - began
-                began = turns.count
-                claimed = queue.take_next()
-                took["claim"] = turns.count - began
-                assert claimed is not None
-                store.commit(claimed.id, claimed.token, started=[pending(0)])
-                made = artifact(number)
-                began = turns.count
-                store.commit(
-                    claimed.id,
-                    claimed.token,
-                    finished=[ok(0, made)],
-                    started=[pending(1)],
-                    artifacts=[made],
-                )
-                took["commit"] = turns.count - began
-                began = turns.count
-                store.heartbeat(claimed.id, claimed.token)
-                took["heartbeat"] = turns.count - began
-                store.release(claimed.id, claimed.token, JobState.DONE)
-    # A claim may go on with its sums, which is one more.
-    most = {"submit": 4, "claim": 10, "commit": 6, "heartbeat": 1}
-    assert {name for name, count in took.items() if count > most[name]} == set(), took
 
 
 def set_job(store: SqlStore, **columns: object) -> None:

@@ -22,13 +22,6 @@ class TestSqlStore(StoreConformance):
         store.close()
 
 
-class TestSqlStoreWithArtifactsInside(StoreConformance):
-    @pytest.fixture
-    def store(self) -> Iterator[TrialStore]:
-        with open_store(artifacts="database:") as store:
-            yield store
-
-
 class TestBestInSqlStore(BestConformance):
     @pytest.fixture
     def store(self) -> Iterator[TrialStore]:

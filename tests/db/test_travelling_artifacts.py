@@ -77,22 +77,6 @@ def test_a_backup_takes_all_to_another_kind(
         other.mark_artifacts()
 
 
-def test_one_store_changes_its_kind_by_a_forced_restore(
-    place: Callable[[str, str], str], tmp_path: Path
-) -> None:
-    with closing(opened(tmp_path, "one", place("folder", "one"))) as store:
-        fill(store)
-        before = digest_of_all(store)
-        write_backup(store, tmp_path / "backup.zip")
-    now = open_store(f"sqlite:///{tmp_path / 'one' / 'hvxtune.sqlite'}", artifacts="database:")
-    with closing(now) as store:
-        with pytest.raises(StoreError, match="and not in database: here"):
-            store.require_artifacts()
-        restore_backup(store, tmp_path / "backup.zip", force=True)
-        store.mark_artifacts()
-        assert digest_of_all(store) == before
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_inventory_tells_what_is_lost_and_what_is_spare(
     kind: str,
@@ -154,23 +138,6 @@ def test_who_looks_elsewhere_takes_no_job_and_can_say_that_it_is_right(
             queue.take_next()
         with pytest.raises(StoreError, match="and not in folder"):
             first.claim(first.create_job(spec(), SPACE, TOOLCHAIN).id)
-
-
-def test_a_database_without_a_mark_gets_one_only_from_who_has_its_artifacts(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'shared' / 'hvxtune.sqlite'}"
-    put_database(tmp_path / "shared")
-    here, there = (f"folder:{tmp_path / name}" for name in ("here", "there"))
-    with closing(open_store(url, artifacts=here)) as first:
-        fill(first)
-        with first.writing() as session:
-            session.connection().exec_driver_sql("DELETE FROM artifact_marks")
-    with (
-        closing(open_store(url, artifacts=there)) as second,
-        pytest.raises(StoreError, match="none of the newest artifacts"),
-    ):
-        second.mark_artifacts()
-    with closing(open_store(url, artifacts=here)) as first:
-        first.mark_artifacts()
 
 
 def test_uploads_travel_too(

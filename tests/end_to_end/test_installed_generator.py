@@ -21,7 +21,6 @@ from tuner.codegen import generator_names
 from tuner.jobs.one_config import compiled
 from tuner.jobs.tuning import find_problem, installed_toolchains
 from tuner.keeping.best import lookup_of
-from tuner.machine.doctor import examine
 
 NAME, PACKAGE = "halide-plain", "plain-schedules"
 KERNEL, PARAMS = "box_blur_u8", {"width": 256, "height": 8}
@@ -111,15 +110,3 @@ def test_a_broken_package_takes_only_its_own_generator_away(installed: Path) -> 
     assert NAME in generator_names()
     assert installed_toolchains() == usual
     assert usual
-
-
-def test_doctor_tells_whether_it_can_be_used(installed: Path) -> None:
-    install(installed)
-    found = {one.name: one for one in examine()}[NAME]
-    assert (found.present, found.required) == (True, False)
-    assert PACKAGE in found.found
-    install(installed, entry="plain_schedules:Missing")
-    forget()
-    found = {one.name: one for one in examine()}[NAME]
-    assert not found.present
-    assert found.remedy == f"upgrade or uninstall {PACKAGE}"

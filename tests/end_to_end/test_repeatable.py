@@ -8,14 +8,13 @@ import tuner
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", ["gemm_u8", "sobel_u8"])
-def test_two_runs_give_the_same_trials_and_cycles(kernel):
+def test_two_runs_give_the_same_trials_and_cycles():
     from tuner.keeping.memory_store import MemoryStore
 
     runs = []
     for _ in range(2):
         store = MemoryStore()
-        result = tuner.tune(kernel, store=store, trials=8, seed=3, workers=1)
+        result = tuner.tune("sobel_u8", store=store, trials=8, seed=3, workers=1)
         runs.append(
             [
                 (t.number, t.config, t.outcome, t.artifact_digest, t.measurement)

@@ -28,12 +28,6 @@ def test_the_best_of_a_job_that_has_ended_is_told_alike(
     assert of_job == client.get(f"/v1/schedules/{job}-0/doubt").json()["doubt"]
 
 
-def test_a_job_that_runs_has_no_doubt_yet(client: TestClient, store: SqlStore) -> None:
-    found = client.get(f"/v1/jobs/{store_doubted(store, end=None)}").json()["doubt"]
-    assert (found["known"], found["sentence"]) == (False, "")
-    assert found["reason"] == "the job has not ended"
-
-
 def test_trials_of_an_older_version_are_unknown(client: TestClient, store: SqlStore) -> None:
     job = store_doubted(store, counts=(DOUBTED[0], None))
     for path in (f"/v1/jobs/{job}", f"/v1/schedules/{job}-0/doubt"):
@@ -46,18 +40,6 @@ def test_on_hardware_nothing_is_assumed(client: TestClient, store: SqlStore) -> 
     stored = store_schedule(store, problem(m=8, n=128, k=8), 100, fidelity="hardware")
     assert client.get(f"/v1/schedules/{stored}/doubt").json() == {"doubt": None}
     assert client.get(f"/v1/jobs/{stored.partition('-')[0]}").json()["doubt"] is None
-
-
-def test_an_unknown_schedule_is_404(client: TestClient) -> None:
-    assert client.get("/v1/schedules/nothing-0/doubt").status_code == 404
-
-
-def test_the_best_query_does_not_work_it_out(client: TestClient, store: SqlStore) -> None:
-    store_doubted(store)
-    query = {"kernel": "gemm_u8", "param": "m=8,n=128,k=8", "target": "hexagon-v66"}
-    found = client.get("/v1/schedules/best", params=query).json()
-    assert found["cycles"] == 900
-    assert "doubt" not in found
 
 
 def test_a_job_that_prefers_a_robust_schedule_tells_that_one_once_it_has_ended(

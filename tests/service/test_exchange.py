@@ -96,13 +96,6 @@ def test_ids_stay(elsewhere: SqlStore, exported: Path, app: FastAPI, client: Tes
     assert f"{about['job']}-{about['trial']}" == second[0]["id"]
 
 
-def test_the_same_file_again_changes_nothing(elsewhere: SqlStore, exported: Path) -> None:
-    take(elsewhere, exported)
-    before = elsewhere.best(lookup_of(problem(m=64, n=128, k=128)))
-    assert take(elsewhere, exported) == Imported(3, 0, 3)
-    assert elsewhere.best(lookup_of(problem(m=64, n=128, k=128))) == before
-
-
 def test_only_faster_ones_replace(store: SqlStore, elsewhere: SqlStore, exported: Path) -> None:
     faster = store_schedule(elsewhere, problem(m=64, n=128, k=128), 500)
     assert take(elsewhere, exported) == Imported(3, 2, 1)
@@ -146,20 +139,6 @@ def test_other_toolchains_are_refused_unless_asked_for_and_then_rank_behind(
     assert f"{best.provenance['job']}-0" == own
     with pytest.raises(UserError, match="another toolchain"):
         take(elsewhere, file)  # to have imported one is not to have used it
-
-
-def test_a_phones_schedule_survives_the_way_with_what_it_does_not_know(
-    store: SqlStore, elsewhere: SqlStore, tmp_path: Path
-) -> None:
-    of = problem(m=64, n=128, k=128)
-    store_schedule(store, of, 1000, fidelity="hardware")
-    export_schedules(store, tmp_path / "phone.zip")
-    take(elsewhere, tmp_path / "phone.zip")
-    here, there = store.best(lookup_of(of)), elsewhere.best(lookup_of(of))
-    assert here is not None
-    assert there is not None
-    assert there.measurement == here.measurement
-    assert there.measurement.packets is None
 
 
 def test_an_export_is_no_backup_and_a_backup_no_export(
@@ -284,24 +263,6 @@ def test_a_hostile_file_is_refused_by_name_and_nothing_of_it_stored(
     with pytest.raises(UserError, match=told):
         import_schedules(elsewhere, written(parts), installed=[TOOLCHAIN])
     assert elsewhere.best(lookup_of(problem(m=64, n=128, k=128))) is None
-
-
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
-def test_a_file_cut_off_is_refused(elsewhere: SqlStore, exported: Path, share: float) -> None:
-    data = exported.read_bytes()
-    with pytest.raises(UserError, match="damaged, cut off or not a zip"):
-        import_schedules(elsewhere, io.BytesIO(data[: int(share * len(data))]))
-
-
-def test_two_members_of_one_name_are_refused(elsewhere: SqlStore, exported: Path) -> None:
-    data = io.BytesIO(exported.read_bytes())
-    with (
-        zipfile.ZipFile(data, "a") as archive,
-        pytest.warns(UserWarning, match="Duplicate name"),
-    ):
-        archive.writestr(LINES, b"")
-    with pytest.raises(UserError, match="two members"):
-        import_schedules(elsewhere, data, installed=[TOOLCHAIN])
 
 
 @settings(max_examples=60, suppress_health_check=UNCHECKED)

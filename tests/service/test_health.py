@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import pytest
 from fastapi import FastAPI
-from sqlalchemy import select, update
 from starlette.testclient import TestClient
 
-from db.jobs.claims import Owner
-from db.jobs.conductors import Conductor, renew
-from db.models import JobRow
-from db.service_models import HeartbeatRow
 from db.sql_store import SqlStore
-from db.tallies import count_all
 from service import health as readiness
 from service.health import Readiness
 from tests.service.stored import unfit_conductor
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError
-from tuner.machine.fitness import Abilities, Capacity
 from tuner.records.trial import JobRequest, Timings
 
 KNOWN = {"Authorization": "Bearer of the gate that is open"}
@@ -38,10 +31,6 @@ def break_database(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(store, "reading", refuse)
     monkeypatch.setattr(store, "writing", refuse)
-
-
-def test_a_service_that_answers_is_alive(client: TestClient) -> None:
-    assert client.get("/healthz").json() == {"status": "ok"}
 
 
 def test_it_is_ready_while_the_database_answers(
@@ -67,22 +56,6 @@ def test_it_is_ready_while_the_database_answers(
     assert client.get("/healthz").status_code == 200
 
 
-def test_strangers_are_told_whether_and_no_more(
-    app: FastAPI, client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert client.get("/readyz").json() == {"status": "ready"}
-    break_database(store, monkeypatch)
-    monkeypatch.setattr(readiness, "BELIEVED_S", 0.0)
-    app.state.readiness = Readiness(store)
-    answer = client.get("/readyz")
-    assert answer.status_code == 503
-    assert answer.headers["Retry-After"]
-    assert answer.json()["detail"] == "the database cannot be used now"
-    assert answer.json()["kind"] == "store"
-    assert "locked" not in answer.text
-    assert str(store.place.path) not in answer.text
-
-
 def test_it_is_not_ready_while_artifacts_cannot_be_written_and_says_so(
     client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,19 +79,6 @@ def test_it_is_not_ready_while_the_database_takes_no_write(
         assert answer.status_code == 503
         assert "has taken no write" in answer.json()["detail"]
         assert client.get("/healthz").status_code == 200
-
-
-def test_it_writes_no_more_than_once_in_a_while(
-    client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(readiness, "BELIEVED_S", 3600.0)
-    for _ in range(3):
-        assert client.get("/readyz").status_code == 200
-    with store.reading() as session:
-        [first] = session.scalars(select(HeartbeatRow.at))
-    assert client.get("/readyz").status_code == 200
-    with store.reading() as session:
-        assert session.scalars(select(HeartbeatRow.at)).all() == [first]
 
 
 def test_metrics_count_jobs_and_trials_of_the_database(client: TestClient, store: SqlStore) -> None:
@@ -191,47 +151,3 @@ def test_metrics_time_compiling_and_measuring(client: TestClient, store: SqlStor
     assert found['hvxtune_measure_seconds_sum{measurer="qemu"}'] == pytest.approx(7.65)
     assert found['hvxtune_measure_seconds_count{measurer="qemu"}'] == 2
     assert found["hvxtune_candidates_in_flight"] == 1
-
-
-def test_metrics_tell_how_long_the_queue_waits(client: TestClient, store: SqlStore) -> None:
-    assert figures(client)["hvxtune_queue_oldest_seconds"] == 0
-    job = store.create_job(spec(), SPACE, TOOLCHAIN)
-    with store.writing() as session:
-        session.execute(update(JobRow).values(created_at=JobRow.created_at - 1000.0))
-    assert 1000 <= count_all(store).oldest_s < 2000
-    store.request(job.id, JobRequest.PAUSE)
-    assert count_all(store).oldest_s == 0
-
-
-def test_metrics_count_what_executors_have(client: TestClient, store: SqlStore) -> None:
-    unfit_conductor(store)
-    for number, (executor, capacity) in enumerate(
-        [
-            ("threads", Capacity(1, 4)),
-            ("threads", Capacity(1, 2)),
-            ("dask://lab:8786", Capacity(3, 12)),
-            ("dask://lab:8786", Capacity(2, 8)),
-        ]
-    ):
-        owner = Owner("elsewhere", number + 1, 1.0)
-        renew(
-            store,
-            Conductor(
-                f"c{number}",
-                owner,
-                2,
-                "0.2.0",
-                "x",
-                Abilities(("qemu",)),
-                executor=executor,
-                capacity=capacity,
-            ),
-        )
-    found = figures(client)
-    assert found['hvxtune_conductors{state="fit"}'] == 4
-    assert found['hvxtune_conductors{state="unfit"}'] == 1
-    assert found["hvxtune_conductor_slots"] == 8
-    assert found['hvxtune_executor_workers{executor="threads"}'] == 2
-    assert found['hvxtune_executor_slots{executor="threads"}'] == 6
-    assert found['hvxtune_executor_workers{executor="dask://lab:8786"}'] == 3
-    assert found['hvxtune_executor_slots{executor="dask://lab:8786"}'] == 12

@@ -68,13 +68,3 @@ def test_an_export_is_read_a_few_trials_at_a_time(
     answer = client.get(f"/v1/jobs/{job}/trials", params={"format": "csv"})
     assert len(answer.text.splitlines()) == 1 + 5
     assert read == [2, 2, 1, 0]
-
-
-def test_exports_can_be_filtered(client: TestClient, job: str) -> None:
-    answer = client.get(f"/v1/jobs/{job}/trials", params={"format": "csv", "outcome": "ok"})
-    assert [row["trial"] for row in csv.DictReader(io.StringIO(answer.text))] == ["0", "2", "4"]
-
-
-@pytest.mark.parametrize("query", [{"outcome": "nice"}, {"format": "xml"}, {"limit": 0}, {"x": 1}])
-def test_a_wrong_query_is_refused(client: TestClient, job: str, query: dict[str, object]) -> None:
-    assert client.get(f"/v1/jobs/{job}/trials", params=query).status_code == 422

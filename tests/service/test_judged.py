@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from sqlalchemy import update
@@ -16,7 +15,6 @@ from db.sql_store import SqlStore
 from tests.db.serving_conformance import SHAPE, lookup
 from tests.service.stored import a_config, problem, store_schedule
 from tuner.codegen import judged
-from tuner.kernels import find_kernel
 from tuner.records.candidate import Problem
 from tuner.space import Config
 
@@ -116,14 +114,3 @@ def test_code_that_changed_since_it_was_loaded_vouches_for_nothing(
         assert judged.judge(of, "halide", config) == ""
     finally:
         judged._code.cache_clear()
-
-
-def test_code_of_other_packages_is_asked_each_time(
-    of: Problem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel = type(find_kernel(of.workload.kernel))
-    foreign = type("Foreign", (kernel,), {"__module__": "somebody.kernels"})()
-    monkeypatch.setattr(judged, "find_kernel", lambda name: foreign)
-    assert judged.judge(of, "halide", a_config(of)) == ""
-    upload = replace(of, workload=replace(of.workload, kernel="pipeline:0123456789ab"))
-    assert judged.judge(upload, "halide", a_config(of)) == ""

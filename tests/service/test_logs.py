@@ -72,8 +72,3 @@ def test_every_trial_leaves_a_line_of_json(logged: object, monkeypatch: pytest.M
     (found,) = map(json.loads, logged(LogFormat.JSON))  # type: ignore[operator]
     assert (found["job"], found["trial"], found["device"]) == ("ab12", "7", "stand-in")
     assert found["message"].startswith("outcome ok, compile_s ")
-
-
-def test_people_are_spared_them(logged: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HVXTUNE_LOG_FORMAT", "text")
-    assert logged(LogFormat.TEXT) == []  # type: ignore[operator]

@@ -20,7 +20,7 @@ from service.auth import Scope
 from service.settings import Settings
 from tests.service.cli.test_batches import stored
 from tests.service.gates import CallerGate
-from tests.service.job_routes import items, made, use_stand_ins
+from tests.service.job_routes import items, made
 from tests.service.stored import problem, store_schedule
 from tuner.conformance.stores import NETWORK, new_job
 from tuner.keeping.best import lookup_of
@@ -103,18 +103,6 @@ def test_a_set_that_a_command_runs_can_only_be_cancelled(
     assert client.post(f"/v1/networks/{batch.id}/cancel").json()["state"] == "cancelled"
 
 
-def test_others_need_the_scope_operate(store: SqlStore) -> None:
-    batch = stored(store, user="ann", tuned=())
-
-    def asked(*scopes: Scope) -> int:
-        app: FastAPI = create_app(store, CallerGate("bob", *scopes), Settings())
-        return TestClient(app).post(f"/v1/networks/{batch.id}/cancel").status_code
-
-    assert asked(Scope.READ, Scope.SUBMIT) == 403
-    assert store.job(batch.members[0].job).state is JobState.QUEUED
-    assert asked(Scope.READ, Scope.OPERATE) == 200
-
-
 @pytest.mark.parametrize(
     "path", ["zzz", "zzz/cancel", "%00", "JOB", "JOB/resume", "zzz/bundle", "JOB/bundle"]
 )
@@ -194,24 +182,3 @@ def test_a_bundle_has_what_is_shared_and_ones_own(store: SqlStore, tmp_path: Pat
         assert private not in other.text
     shared = store_schedule(store, of, 700)
     assert opened_answer(asked("bob", Scope.READ), tmp_path) == [shared]
-
-
-def test_a_set_is_submitted_with_its_name_and_layers(
-    client: TestClient, store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_stand_ins(monkeypatch)
-    workloads = [
-        {"kernel": "scale_u8", "layers": ["first", "third"]},
-        {"kernel": "scale_u8", "params": {"n": 1024}},
-    ]
-    answer = client.post("/v1/jobs", json={"workloads": workloads, "name": "tiny"})
-    batch = store.batch(answer.json()["batch"])
-    assert answer.headers["Location"] == f"/v1/networks/{batch.id}"
-    assert [member.layers for member in batch.members] == [
-        ("first", "third"),
-        ("scale_u8 h=4 n=1024",),
-    ]
-    assert (batch.name, batch.submission.user) == ("tiny", "test")
-    refused = client.post("/v1/jobs", json={"kernel": "scale_u8", "name": "tiny"})
-    assert refused.status_code == 422
-    assert "a name belongs to workloads" in refused.text

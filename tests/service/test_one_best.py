@@ -20,14 +20,11 @@ from service.app import create_app
 from service.auth.caller import Scope
 from service.cli import main
 from service.client import Client, RefusedError
-from service.fetching.sources import LocalSource
 from service.settings import Settings
 from tests.conftest import UseDatabase
 from tests.service.gates import CallerGate, OpenGate
 from tests.service.live import live
 from tuner.conformance.best import ROWS, BestConformance, Row
-from tuner.errors import UserError
-from tuner.jobs.job_result import result
 from tuner.keeping.store import TrialStore
 
 BEST = "/v1/schedules/best"
@@ -179,23 +176,3 @@ class TestCommands(OfEverybody):
         assert best["object_digest"] == fetched["object_digest"]
         assert f"cycles = {fetched['cycles']}\n" in lock.read_text()
         return best["cycles"], fetched["cycles"]
-
-
-@pytest.mark.slow
-class TestPython(OfEverybody):
-    """The result of a job tells what builds get now; a source gives them that."""
-
-    def answer(self, store: SqlStore, row: Row) -> int | None:
-        expected = super().answer(store, row)
-        try:
-            offered = LocalSource(store).best(row.lookup).cycles
-        except UserError as error:
-            assert "no schedule is stored" in error.message  # noqa: PT017 - or it is an answer
-            offered = None
-        assert offered == expected
-        for job in store.jobs():
-            if job.spec.problem == row.lookup.problem and job.spec.cache == row.cache:
-                told = result(job.id, store).schedule
-                if row.min_fidelity == "model" and not job.submission.private:
-                    assert (None if told is None else told.measurement.cycles) == expected
-        return expected

@@ -17,7 +17,7 @@ from db.sql_store import SqlStore
 from service.app import create_app
 from service.settings import Settings
 from tests.service.gates import OpenGate
-from tests.tuner.packages.broken import edit, good_package
+from tests.tuner.packages.broken import good_package
 from tuner.conformance.patience import PATIENCE_S
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.packages.files import read_folder
@@ -56,18 +56,6 @@ def test_a_registered_package_is_listed_and_can_be_asked_about(
     assert "package" in other.json()["accepted"]
 
 
-def test_a_change_is_another_digest_and_the_name_means_the_last(
-    client: TestClient, tmp_path: Path
-) -> None:
-    folder = good_package(tmp_path / "smear")
-    first = registered(client, folder).json()
-    edit(folder, "version = 1", "version = 2")
-    second = registered(client, folder).json()
-    assert first["kernel"] != second["kernel"]
-    assert client.get("/v1/kernels/package:smear").json()["version"] == 2
-    assert client.get(f"/v1/kernels/{first['kernel']}").json()["version"] == 1
-
-
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -91,21 +79,6 @@ def test_a_file_that_kernel_toml_does_not_name_is_refused(
     answer = client.post("/v1/packages", json={"files": {**files, "more.c": ""}})
     assert answer.status_code == 422
     assert "more.c" in answer.json()["detail"]
-
-
-def test_lists_come_in_pages(client: TestClient, tmp_path: Path) -> None:
-    folder = good_package(tmp_path / "smear")
-    made = [registered(client, folder).json()["digest"]]
-    for version in (2, 3):
-        edit(folder, f"version = {version - 1}", f"version = {version}")
-        made.append(registered(client, folder).json()["digest"])
-    seen, cursor = [], ""
-    for _ in range(2):
-        page = client.get(f"/v1/packages?limit=2{cursor and '&cursor=' + cursor}").json()
-        seen += [one["digest"] for one in page["items"]]
-        cursor = page["next_cursor"]
-    assert seen == made[::-1]
-    assert cursor is None
 
 
 def test_a_package_is_removed_once_no_job_needs_it(

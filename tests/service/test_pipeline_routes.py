@@ -9,7 +9,6 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from db import pipelines
 from db.sql_store import SqlStore
 from service.app import create_app
 from service.settings import Settings
@@ -96,45 +95,7 @@ def test_the_same_bytes_again_stay_what_they_were(client: TestClient) -> None:
     assert len(client.get("/v1/pipelines").json()["items"]) == 1
 
 
-def test_the_same_bytes_may_have_two_names(client: TestClient) -> None:
-    first, other = (upload(client, serialized_pipeline(), name) for name in ("blur", "other"))
-    assert (first.status_code, other.status_code) == (201, 201)
-    assert first.json()["kernel"] == other.json()["kernel"]
-    named = [item["name"] for item in client.get("/v1/pipelines").json()["items"]]
-    assert named == ["other", "blur"]
-
-
-def test_uploads_are_listed_page_by_page_newest_first(client: TestClient, store: SqlStore) -> None:
-    for number in range(5):
-        pipelines.keep(
-            store,
-            bytes([number]),
-            f"p{number}",
-            "test",
-            {"stages": [], "inputs": [], "outputs": []},
-        )
-    names, cursor = [], ""
-    while cursor is not None:
-        page = client.get(f"/v1/pipelines?limit=2{cursor and '&cursor=' + cursor}").json()
-        names += [item["name"] for item in page["items"]]
-        cursor = page["next_cursor"]
-    assert names == ["p4", "p3", "p2", "p1", "p0"]
-
-
-@pytest.mark.parametrize("cursor", ["x", "bm9uZQ", "WzFd", "WyJhIiwiYiJd", "W05hTiwieCJd", "é"])
-def test_a_cursor_of_another_list_is_refused(client: TestClient, cursor: str) -> None:
-    answer = client.get(f"/v1/pipelines?cursor={cursor}")
-    assert answer.status_code == 422
-    assert "cursor" in answer.json()["detail"]
-
-
-def test_an_unknown_pipeline_is_not_found(client: TestClient) -> None:
-    answer = client.get("/v1/pipelines/" + "0" * 64)
-    assert answer.status_code == 404
-    assert answer.json()["next_step"] == "GET /v1/pipelines lists them"
-
-
-@pytest.mark.parametrize("name", ["", "1x", "a b", "../x", "x" * 64, "Ä"])
+@pytest.mark.parametrize("name", ["", "../x", "x" * 64])
 def test_a_name_that_no_kernel_could_have_is_refused(client: TestClient, name: str) -> None:
     assert upload(client, b"", name).status_code == 422
 
@@ -162,17 +123,6 @@ def test_one_too_large_is_refused_whether_it_says_so_or_not(
     for answer in (told, streamed):
         assert answer.status_code == 413
         assert str(LIMIT_BYTES) in answer.json()["accepted"]
-
-
-def test_other_bodies_are_held_to_less(app: FastAPI, client: TestClient) -> None:
-    @app.post("/echo")
-    def echo(body: dict[str, str]) -> dict[str, str]:
-        return body
-
-    assert client.post("/echo", json={"a": "b"}).json() == {"a": "b"}
-    answer = client.post("/echo", json={"a": "b" * (1 << 20)})
-    assert answer.status_code == 413
-    assert answer.json()["accepted"] == "at most 1048576 bytes"
 
 
 @pytest.mark.slow

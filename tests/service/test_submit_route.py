@@ -48,32 +48,10 @@ def test_what_is_asked_for_is_stored(client: TestClient, store: SqlStore) -> Non
     assert (stored.spec.sampler, stored.spec.cache) == ("random", "cold")
 
 
-def test_several_goals_are_searched_for_by_a_sampler_that_can(client: TestClient) -> None:
-    goals = {"objectives": ["code_bytes", "cycles"]}
-    (job,) = client.post("/v1/jobs", json={**BODY, **goals}).json()["jobs"]
-    assert (job["objectives"], job["sampler"]) == (["cycles", "code_bytes"], "tpe")
-    assert client.get(f"/v1/jobs/{job['job']}").json()["pareto"] == []
-    refused = client.post("/v1/jobs", json={**BODY, **goals, "sampler": "surrogate"})
-    assert refused.status_code == 422
-    assert "brute" in refused.json()["accepted"]
-
-
-def test_a_budget_without_trials_has_no_limit_of_trials(client: TestClient) -> None:
-    (job,) = client.post("/v1/jobs", json={**BODY, "budget": {"seconds": 5}}).json()["jobs"]
-    assert job["budget"] == {"trials": None, "seconds": 5.0, "patience": None, "until_gain": None}
-
-
 def test_workers_left_out_are_those_of_the_service(store: SqlStore) -> None:
     app = create_app(store, CallerGate("ann", Scope.SUBMIT), Settings(workers=5))
     (job,) = TestClient(app).post("/v1/jobs", json=BODY).json()["jobs"]
     assert job["workers"] == 5
-
-
-def test_several_workloads_make_a_batch(client: TestClient, store: SqlStore) -> None:
-    workloads = [{"kernel": "scale_u8", "params": {"n": n}} for n in (128, 256, 512)]
-    answer = client.post("/v1/jobs", json={"workloads": workloads}).json()
-    assert [job["params"]["n"] for job in answer["jobs"]] == [128, 256, 512]
-    assert {job["batch"] for job in answer["jobs"]} == {answer["batch"]} != {None}
 
 
 def test_one_bad_workload_makes_no_job_and_is_named(client: TestClient, store: SqlStore) -> None:
@@ -90,24 +68,13 @@ def test_one_bad_workload_makes_no_job_and_is_named(client: TestClient, store: S
     [
         ({"kernel": "nope"}, "nope"),
         ({"params": {"zz": 1}}, "zz"),
-        ({"params": {"n": -1}}, "n"),
-        ({"target": "hexagon-v1"}, "hexagon-v1"),
-        ({"contract": "hos"}, "hos"),
         ({"sampler": "tpee"}, "tpee"),
-        ({"measurer": "qemuu"}, "qemuu"),
-        ({"generator": "hallide"}, "hallide"),
-        ({"cache": "tepid"}, "cache"),
         ({"budget": {"trials": 0}}, "budget.trials"),
         ({"budget": {"seconds": 1e300}}, "budget.seconds"),
-        ({"seed": 2**32}, "seed"),
-        ({"workers": 0}, "workers"),
-        ({"priority": 101}, "priority"),
         ({"prority": 1}, "prority"),
         ({"workloads": [{"kernel": "scale_u8"}]}, "workloads"),
         ({"kernel": None}, "kernel"),
-        ({"params": {"n": "12"}}, "params"),
         ({"params": {"n": True}}, "params"),
-        ({"seed": "1"}, "seed"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -156,10 +123,10 @@ def test_keys_belong_to_a_token(store: SqlStore) -> None:
     assert len(store.jobs()) == 2
 
 
-@pytest.mark.parametrize("key", ["", "k" * 201, "two words"])
-def test_a_bad_key_is_refused(client: TestClient, key: str) -> None:
-    answer = client.post("/v1/jobs", json=BODY, headers={"Idempotency-Key": key})
-    assert answer.status_code == 422
+def test_a_bad_key_is_refused(client: TestClient) -> None:
+    for key in ("", "k" * 201, "two words"):
+        answer = client.post("/v1/jobs", json=BODY, headers={"Idempotency-Key": key})
+        assert answer.status_code == 422
 
 
 def test_of_retries_at_once_one_makes_the_job(app: FastAPI, store: SqlStore) -> None:

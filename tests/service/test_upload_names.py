@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -62,14 +61,6 @@ def test_who_gave_no_such_name_is_told_who_did(store: SqlStore) -> None:
         meant(store, "pipeline:nobody/sharpen", "bob")
 
 
-def test_other_bytes_under_an_own_name_are_its_newest_version(store: SqlStore) -> None:
-    first, second = (keep(store, data, "blur", "ann") for data in (b"one", b"two"))
-    assert meant(store, "pipeline:blur", "ann") == second
-    assert meant(store, first, "ann") == first
-    keep(store, b"one", "blur", "ann")
-    assert meant(store, "pipeline:blur", "ann") == first
-
-
 def test_a_name_that_reads_like_a_digest_is_refused(store: SqlStore) -> None:
     digits = keep(store, b"ann's", "blur", "ann").removeprefix("pipeline:")
     for name in (digits, "abcdef012345", "a" * 64):
@@ -115,25 +106,6 @@ def test_jobs_and_schedules_keep_the_digest_and_show_the_name(
     for path in ("object", "header", "schedule.h", "loopnest"):
         named = ann.get(f"/v1/schedules/{stored}/{path}").headers["Content-Disposition"]
         assert re.fullmatch(r'attachment; filename="crisp_x256_[a-z0-9_.]+"', named), named
-
-
-def test_no_suggested_name_of_a_file_has_what_shells_and_file_systems_mind() -> None:
-    from service.suggested_files import attachment, suggested
-
-    for name in ("pipeline:b3af7a", "ann/blur", '"; rm -rf ~', "..\\x", ".hidden", "\r\nX: y", ""):
-        assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", suggested(name)), name
-        assert attachment(name)["Content-Disposition"].count('"') == 2
-
-
-def test_file_names_are_suggested_in_one_place() -> None:
-    root = Path(__file__).parents[2]
-    elsewhere = [
-        path
-        for room in ("service", "dashboards", "db", "tuner")
-        for path in (root / room).rglob("*.py")
-        if "content-disposition" in path.read_text().lower() and path.name != "suggested_files.py"
-    ]
-    assert elsewhere == []
 
 
 @pytest.mark.sqlite

@@ -48,10 +48,6 @@ def conductor(store: SqlStore, number: int = 1, **how: Any) -> None:
     renew(store, Conductor(id=f"conductor{number}", **{**given, **how}))
 
 
-def test_without_a_conductor(store: SqlStore) -> None:
-    assert reason(store, submitted(store)).startswith("no conductor runs: start one with")
-
-
 def test_with_conductors_that_are_unfit(store: SqlStore) -> None:
     for number in (1, 2, 3):
         conductor(store, number, lacks=(Lack("artifacts", f"not in folder {number}"),))
@@ -68,18 +64,6 @@ def test_with_none_that_can_measure_it(store: SqlStore) -> None:
         "no conductor has qemu: process 4711 on lab1: this machine has no qemu-hexagon; "
         "process 4712 on lab2: clock: an hour ahead"
     )
-
-
-def test_with_one_that_is_free(store: SqlStore) -> None:
-    conductor(store)
-    conductor(store, 2, lacks=(Lack("clock", "an hour ahead"),))
-    assert reason(store, submitted(store)) == "a conductor takes it up in a moment"
-
-
-def test_behind_other_jobs(store: SqlStore) -> None:
-    conductor(store)
-    store.claim(submitted(store, "bob"))
-    assert reason(store, submitted(store)) == "all 1 slots of the conductors are busy"
 
 
 def test_beyond_a_quota(store: SqlStore) -> None:

@@ -169,12 +169,7 @@ def _run(machine: type[Writers], examples: int, steps: int) -> None:
 
 
 def test_after_a_few_writes_every_entrance_finds_the_best(machine: type[Writers]) -> None:
-    _run(machine, examples=2, steps=6)
-
-
-@pytest.mark.slow
-def test_after_any_writes_every_entrance_finds_the_best(machine: type[Writers]) -> None:
-    _run(machine, examples=10, steps=20)
+    _run(machine, examples=3, steps=12)
 
 
 @pytest.mark.nightly

@@ -99,12 +99,6 @@ def alive(port: int) -> bool:
     return httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE_S).status_code == 200
 
 
-def test_a_head_that_does_not_come_is_not_waited_for() -> None:
-    with serving() as port:
-        for sent in (b"", HALF):
-            assert to_its_end(opened(port, sent)).startswith(b"HTTP/1.1 408 ")
-
-
 def test_a_head_that_trickles_is_not_waited_for() -> None:
     with serving() as port, opened(port, HALF) as slow:
         slow.settimeout(0.05)
@@ -159,16 +153,6 @@ def test_an_answer_that_nobody_takes_is_given_up() -> None:
             return False
 
         until(closed, look_every_s=0.05)
-
-
-def test_who_answers_late_is_not_taken_for_a_slow_client() -> None:
-    app = routes()
-    with serving(app=app) as port:
-        held = opened(port, b"GET /hold HTTP/1.1\r\nhost: test\r\n\r\n")
-        to_its_end(opened(port))  # until the service has closed another one
-        app.state.held.set()
-        assert held.recv(4096).startswith(b"HTTP/1.1 200 ")
-        held.close()
 
 
 def test_more_half_open_connections_than_there_may_be_stop_nobody() -> None:

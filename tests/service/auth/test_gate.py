@@ -161,30 +161,19 @@ def test_secrets_are_compared_in_constant_time_whether_the_id_exists_or_not(
         assert compared == [(64, 64)]
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        [("Authorization", "{}")],
-        [("Authorization", "Bearer {}"), ("Authorization", "Bearer {}")],
-        [("Authorization", "Bearer {}, Bearer {}")],
-        [("Authorization", "Token {}")],
-        [("Authorization", "Bearer Bearer {}")],
-        [("X-Token", "{}")],
-        [("Cookie", "token={}")],
-    ],
-    ids=str,
-)
-def test_a_token_counts_in_one_place_only(headers, client: TestClient, new_token) -> None:
+def test_a_token_counts_in_one_place_only(client: TestClient, new_token) -> None:
     text = new_token("read").text
-    sent = [(name, value.replace("{}", text)) for name, value in headers]
-    answer = client.get("/v1/targets", headers=sent)
-    assert answer.status_code == 401
-    assert text not in answer.text
-
-
-def test_the_scheme_may_be_in_any_letters(client: TestClient, new_token: GetToken) -> None:
-    headers = {"Authorization": f"bEARER  {new_token('read').text}"}
-    assert client.get("/v1/targets", headers=headers).status_code == 200
+    for sent in (
+        [("Authorization", text)],
+        2 * [("Authorization", f"Bearer {text}")],
+        [("Authorization", f"Bearer {text}, Bearer {text}")],
+        [("Authorization", f"Bearer Bearer {text}")],
+        [("X-Token", text)],
+        [("Cookie", f"token={text}")],
+    ):
+        answer = client.get("/v1/targets", headers=sent)
+        assert answer.status_code == 401
+        assert text not in answer.text
 
 
 def test_a_token_in_the_address_is_refused_even_beside_a_good_one(

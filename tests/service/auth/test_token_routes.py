@@ -8,7 +8,6 @@ from starlette.testclient import TestClient
 from db.access.audit import newest_entries
 from db.access.tokens import find_token
 from db.sql_store import SqlStore
-from service.auth.audit import record
 from service.token_text import new_token_text, parse
 from tests.service.auth.conftest import GetToken, bearing
 
@@ -72,19 +71,12 @@ def test_changes_of_tokens_are_in_the_audit_without_secrets(admin: TestClient) -
     ("change", "named"),
     [
         ({"name": ""}, "name"),
-        ({"name": "a b"}, "'a b'"),
         ({"name": "a\n"}, "name"),
-        ({"name": "x" * 101}, "xxx"),
-        ({"scopes": []}, "scopes"),
         ({"scopes": ["write"]}, "scopes"),
         ({"expires": "soon"}, "soon"),
-        ({"expires": "2001-01-01"}, "2001-01-01"),
         ({"expires": "0d"}, "expired"),
         ({"quotas": {"jobs": 1}}, "quotas.jobs"),
         ({"quotas": {"running_jobs": -1}}, "running_jobs"),
-        ({"quotas": {"running_jobs": 2**70}}, "running_jobs"),
-        ({"quotas": {"requests_per_minute": 0}}, "requests_per_minute"),
-        ({"scope": "read"}, "scope"),
     ],
     ids=str,
 )
@@ -106,21 +98,3 @@ def test_a_token_pasted_into_a_request_is_not_quoted(admin: TestClient) -> None:
     ]
     assert [answer.status_code for answer in answers] == [422, 404, 404]
     assert [answer for answer in answers if text.secret in answer.text] == []
-
-
-def test_an_unknown_token_is_not_found(admin: TestClient) -> None:
-    answer = admin.delete("/v1/tokens/zzzzzzzz")
-    assert answer.status_code == 404
-    assert "zzzzzzzz" in answer.json()["detail"]
-
-
-def test_the_audit_comes_in_pages_newest_first(admin: TestClient, store: SqlStore) -> None:
-    for number in range(5):
-        record(store, None, "test.change", str(number), {"n": number})
-    subjects, cursor = [], ""
-    while cursor is not None:
-        page = admin.get(f"/v1/audit?limit=2{cursor and '&cursor=' + cursor}").json()
-        subjects += [item["subject"] for item in page["items"]]
-        cursor = page["next_cursor"]
-    assert subjects == ["4", "3", "2", "1", "0"]
-    assert admin.get("/v1/audit?cursor=nonsense").status_code == 422

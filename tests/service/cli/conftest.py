@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from service.cli import main
+from tests.databases import put_database
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, standing_in_for
 from tuner.errors import CandidateError
@@ -50,16 +51,15 @@ def bare_state(tmp_path):
 
 
 @pytest.fixture
-def hvxtune(request, tmp_path, use_database, monkeypatch, capsys):
+def hvxtune(request, tmp_path, monkeypatch, capsys):
     """``hvxtune("jobs", "--json")`` gives an :class:`Answer`.
 
     There is an empty database, unless the test asks for a ``bare_state``.
     """
-    if "bare_state" in request.fixturenames:
-        monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
-        monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
-    else:
-        use_database(tmp_path / "state")
+    monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
+    if "bare_state" not in request.fixturenames:
+        put_database(tmp_path / "state")
     monkeypatch.setenv(EXTRA_KERNELS_VARIABLE, KERNELS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["hvxtune"])

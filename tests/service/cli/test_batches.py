@@ -13,8 +13,7 @@ from service.cli.statuses import Exit
 from tests.service.cli.test_sets import LAYERS
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.conformance.stores import NETWORK, new_job
-from tuner.jobs import set_tuning, tuning
-from tuner.kernels import find_kernel
+from tuner.jobs import set_tuning
 from tuner.records.batch import BatchPlan, NetworkLayer, NewJob
 from tuner.records.trial import JobState, Submission
 
@@ -96,53 +95,6 @@ def test_show_has_the_layers_their_shares_and_gains(hvxtune):
     assert hvxtune("network", "show", "net").out == text
 
 
-def test_what_to_do_next_is_the_search_that_is_expected_to_save_most(hvxtune):
-    """At the same cycles and trials, that of two layers; what it could save ends at the peak."""
-    with open_store() as store:
-        batch = stored(store, tuned=((20_000, 8000), (20_000, 8000)))
-        problem = spec().problem
-    form = hvxtune("show", batch.id, "--json").json
-    assert form["next"]["job"] == batch.members[0].job
-    assert form["next"]["layers"] == ["a", "c"]
-    peak = find_kernel("gemm_u8").work(problem.workload.params).peak_cycles(problem.target)
-    reachable = peak / min(1.0, 2 * peak / 8000)
-    assert form["next"]["left_cycles"] == round(2 * (8000 - reachable))
-    lines = hvxtune("show", batch.id).out.splitlines()
-    assert "next:        a (2 calls) could save up to" in lines[-2]
-    assert (
-        f"hvxtune tune gemm_u8 -p m=256 -p n=64 -p k=32 --target {problem.target.name}"
-        in (lines[-1])
-    )
-
-
-def test_a_network_has_the_layers_on_the_host_in_its_table(hvxtune):
-    with open_store() as store:
-        batch = stored(store, kind="network")
-    for given in (batch.id, "net", "models/net.onnx"):
-        form = hvxtune("network", "show", given, "--json").json
-        assert form["batch"] == batch.id
-    tuned, host = form["layers"]
-    assert (tuned["operator"], tuned["kernel"], tuned["steps_apart"]) == ("conv", "gemm_u8", 1)
-    assert (tuned["share"], tuned["share_of_macs"]) == (1.0, 1.0)
-    assert (host["on_host"], host["kernel"], host["job"], host["share"]) == (True, None, None, None)
-    text = hvxtune("show", batch.id).out
-    (row,) = (line for line in text.splitlines() if line.startswith("a "))
-    assert row.split()[:8] == ["a", "conv", "gemm_u8", "1", "step", "1", "2,000", "800"]
-    assert "LayerNorm" in text
-
-
-def test_layers_that_no_trial_reached_are_said_and_come_next(hvxtune):
-    with open_store() as store:
-        batch = stored(store, tuned=((2000, 800),))
-        waits = batch.members[1].job
-    assert "2 of 3 calls of kernels: 1,600 cycles" in hvxtune("show", batch.id).out
-    assert "not reached" in hvxtune("show", batch.id).out
-    form = hvxtune("show", batch.id, "--json").json
-    assert (form["next"]["job"], form["next"]["left_cycles"]) == (waits, None)
-    assert form["state"] == "queued"
-    assert "1 of 3 calls not reached" in hvxtune("jobs").out
-
-
 def test_cancel_ends_all_jobs_that_have_not_ended(hvxtune):
     with open_store() as store:
         batch = stored(store, tuned=((2000, 800),))
@@ -191,18 +143,6 @@ def test_resume_goes_on_with_the_budget_of_the_whole(tune, hvxtune, bench):
     assert answer.json["finished"] == 12
     assert [row["occurrences"] for row in answer.json["jobs"]] == [2, 1]
     assert "can no longer resume" in hvxtune("job", "resume", batch).error_line
-
-
-def test_resume_runs_jobs_with_budgets_of_their_own_one_after_another(hvxtune, bench):
-    plan = tuning.plan("scale_u8", {}, roster=None, trials=3, workers=1)
-    with open_store() as store:
-        jobs = [
-            NewJob(plan.spec, plan.space, plan.toolchain, (name,), Submission("ann"))
-            for name in "ab"
-        ]
-        batch = store.create_batch(BatchPlan(name=""), jobs)
-    answer = hvxtune("job", "resume", batch.id, "--json")
-    assert (answer.status, answer.json["state"], answer.json["finished"]) == (0, "done", 6)
 
 
 @pytest.mark.parametrize(

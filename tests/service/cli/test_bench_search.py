@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -32,20 +31,6 @@ def test_prints_figures_for_each_table_and_for_all(hvxtune):
         assert [f["trials"] for f in result["figures"]] == [20, 50, 100, 200]
         assert all(1 <= f["interval"][0] <= f["geometric_mean"] for f in result["figures"])
         assert all(f["geometric_mean"] <= f["worst"] for f in result["figures"])
-
-
-def test_tables_may_follow_each_other_and_are_refused_by_name(hvxtune, tmp_path):
-    (tmp_path / "bad").write_text(json.dumps({"table": "bad"}) + "\n")
-    refused = bench(hvxtune, "--tables", str(TABLES[0]), "bad")
-    assert refused.status == 2
-    assert "table bad, line 1: 'knobs' is missing" in refused.error_line
-
-
-def test_wants_a_table_and_known_samplers(hvxtune):
-    assert "no table" in bench(hvxtune).error_line
-    refused = hvxtune("search", "bench", "--tables", str(TABLES[0]), "--samplers", "tp")
-    assert "unknown sampler 'tp'" in refused.error_line
-    assert "did you mean tpe?" in refused.error_line
 
 
 def test_every_stored_table_says_what_it_holds():

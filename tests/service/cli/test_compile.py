@@ -32,14 +32,6 @@ def test_code_is_made_for_a_target_that_nothing_here_can_run(hvxtune, bench, mea
     assert made.json["measurers"] == {"qemu": str(REFUSAL), "phone": None}
 
 
-def test_people_are_told_what_could_measure_it_and_what_that_takes(hvxtune, bench, measurers):
-    out = hvxtune("kernel", "compile", "scale_u8", "--target", "hexagon-v73").out
-    assert "hexagon-v73" in out
-    assert "not run" in out
-    assert "qemu: cannot run v73 code. build QEMU 8.1 or newer." in out
-    assert "phone: can measure it" in out
-
-
 def test_a_schedule_that_does_not_compile_is_one_line(hvxtune, bench):
     bench.broken_everywhere = True
     assert "compiler aborted" in hvxtune("kernel", "compile", "scale_u8").error_line

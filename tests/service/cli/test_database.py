@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,12 +31,6 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def nothing_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_work, "QUIET_S", float("inf"))
-
-
-@pytest.fixture
-def everything_takes_long(monkeypatch: pytest.MonkeyPatch, nothing_takes_long: None) -> None:
-    monkeypatch.setattr(long_work, "QUIET_S", -1.0)
-    monkeypatch.setattr(long_work, "EVERY_S", -1.0)
 
 
 @pytest.fixture
@@ -136,33 +129,6 @@ def test_what_is_no_database_of_this_schema_is_not_copied(
     told = json.loads(capsys.readouterr().out)
     assert (told["before"], told["schema"]) == (schema.SCHEMA_VERSION,) * 2
     assert main(["db", "copy", empty, target]) == 0
-
-
-def test_it_shows_how_far_it_is_once_it_takes_long(
-    filled: SqlStore,
-    tmp_path: Path,
-    everything_takes_long: None,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["db", "backup", str(tmp_path / "slow.zip")]) == 0
-    shown = capsys.readouterr().err.splitlines()
-    assert len(shown) >= 3
-    assert all(line.startswith("backup: ") and line.endswith("%)") for line in shown)
-
-
-def test_on_a_terminal_the_line_is_taken_away_again(
-    everything_takes_long: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with long_work.shown("restore") as show:
-        for done in range(4):
-            show(done << 20, 4 << 20)
-    shown = capsys.readouterr().err
-    assert "\n" not in shown
-    assert "restore: 3 of 4 MiB (75%)" in shown
-    assert shown.endswith("\r\x1b[K")
 
 
 def test_the_artifacts_are_counted_and_lost_ones_named(

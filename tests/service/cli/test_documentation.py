@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from service.cli.site import CONFIG
-from service.cli.site.hooks import anchor, on_page_content, on_page_markdown
+from service.cli.site.hooks import on_page_markdown
 from tests.test_docs import COMMANDS
 from tuner.conformance.patience import PATIENCE_S
 
@@ -107,18 +107,6 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     assert [path.name for path in files if LOADED.search(path.read_text())] == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<script src="https://cdn.example/a.js">',
-        '<link rel="stylesheet" href="//fonts.example/css">',
-        "@import url(https://fonts.example/css)",
-    ],
-)
-def test_what_is_loaded_from_elsewhere_is_found(text: str) -> None:
-    assert LOADED.search(text)
-
-
 def on_page(text: str, place: str = "linking.md") -> str:
     page = SimpleNamespace(file=SimpleNamespace(src_uri=place))
     return on_page_markdown(text, page, None, None)  # type: ignore[arg-type]
@@ -136,23 +124,6 @@ def on_page(text: str, place: str = "linking.md") -> str:
 )
 def test_pages_read_as_they_do_in_the_repository(written: str, shown: str) -> None:
     assert on_page(written) == shown
-
-
-def test_references_lead_to_pages_above_them() -> None:
-    assert on_page("[cli.md](../cli.md)", "reference/commands.md") == "[cli.md](../cli.md)"
-    assert on_page("[x](../../Makefile)", "reference/commands.md") == "x (`Makefile`)"
-
-
-def test_anchors_are_those_of_github() -> None:
-    assert anchor("From `hvxtune serve` to a linked object", "-") == (
-        "from-hvxtune-serve-to-a-linked-object"
-    )
-    assert anchor("Fit & unfit", "-") == "fit--unfit"
-
-
-def test_roles_of_docstrings_are_left_out() -> None:
-    html = on_page_content("as :func:<code>tune</code>", None, None, None)  # type: ignore[arg-type]
-    assert html == "as <code>tune</code>"
 
 
 def test_without_its_extra_it_says_how_to_get_it(hvxtune, monkeypatch):

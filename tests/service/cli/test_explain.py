@@ -7,9 +7,7 @@ from functools import partial
 
 import pytest
 
-from service.cli.statuses import Exit
 from tests.rig.stand_ins import StandInMeasurer
-from tests.service.cli.test_schedules import TUNE
 from tuner import measure
 from tuner.errors import CandidateError
 from tuner.measure.explanation import Bound, ExplainedPacket, Explanation, Part, Region, Roofline
@@ -17,6 +15,7 @@ from tuner.records.outcome import Outcome
 
 BEGIN = 0x100000
 STALLS = 40
+MEASURE = ["kernel", "measure", "scale_u8", "--config", "default"]
 INNER = [
     ("{ v1 = vmem(r4+#0) }", {"vector load": 1}),
     ("{ v2.uw = vrmpy(v1.ub,v0.ub) ; v3.uw = vrmpy(v1.ub,v0.ub) ; vmemu(r5++#1) = v2 }:endloop0",
@@ -93,9 +92,7 @@ def explaining(bench, monkeypatch):
 
 
 def explained(hvxtune, *arguments: str) -> str:
-    answer = hvxtune(
-        "kernel", "measure", "scale_u8", "--config", "default", "--explain", *arguments
-    )
+    answer = hvxtune(*MEASURE, "--explain", *arguments)
     assert answer.status == 0, answer.err
     return answer.out
 
@@ -106,52 +103,32 @@ def line_with(text: str, out: str) -> str:
     return found[0]
 
 
-def test_the_split_is_printed_with_its_causes(hvxtune, explaining):
+def test_an_explanation_is_printed_with_causes_bounds_loops_and_packets(
+    hvxtune, explaining, monkeypatch
+):
     out = explained(hvxtune)
     assert re.search(r"packets issued +44 ", out)
     assert re.search(r"  packets without +2 ", out)
     assert re.search(r"waiting for operands +40 ", out)
     assert re.search(r"  operands of vector multiply +40 ", out)
-
-
-def test_the_roofline_says_what_binds(hvxtune, explaining):
-    assert "alu binds: it needs at least 4 cycles" in explained(hvxtune)
-
-
-def test_stalls_and_dear_accesses_are_told_at_their_packet(hvxtune, explaining):
-    out = explained(hvxtune)
+    assert "alu binds: it needs at least 4 cycles" in out
     multiply, remark = out[out.index("  100020 ") :].splitlines()[:2]
     assert multiply.split()[:3] == ["100020", "20", "40"]
     assert remark.strip() == "^ waits for operands of vector multiply; 3 L1 misses; unaligned"
     assert line_with("vmem(r29+#1)", out).endswith("^ spill")
     assert line_with("v1 = vmem(r4+#0)", out).endswith("}")
-
-
-def test_an_inner_loop_is_named_where_it_lies(hvxtune, explaining):
-    lines = explained(hvxtune).splitlines()
+    lines = out.splitlines()
     (place,) = [i for i, line in enumerate(lines) if "... loop 0x100010: 20 times" in line]
     assert "vmem(r29+#1)" in lines[place - 1]
     assert "r4 = #0" in lines[place + 1]
     assert any(line.startswith("1. loop 0x100010, inside loop 0x100000: ") for line in lines)
-
-
-def test_cycles_without_a_packet_are_told(hvxtune, explaining):
-    cycles = hvxtune("kernel", "measure", "scale_u8", "--config", "default", "--json").json[
-        "cycles"
-    ]
-    assert f"{cycles - 2 * 20 - 2 * 2 - STALLS:,} cycles belong to no packet" in explained(hvxtune)
-
-
-def test_functions_beside_the_kernel_are_named(hvxtune, explaining):
-    assert "loop 0x100000 in memcpy" in explained(hvxtune)
-
-
-@pytest.mark.parametrize("columns", [80, 100, 120])
-def test_listings_fit_the_terminal(hvxtune, explaining, columns, monkeypatch):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    out = explained(hvxtune)
-    listing = out[out.index("\n1. loop") :]
-    assert max(len(line) for line in listing.splitlines()) <= columns
+    assert "loop 0x100000 in memcpy" in out
+    cycles = hvxtune(*MEASURE, "--json").json["cycles"]
+    assert f"{cycles - 2 * 20 - 2 * 2 - STALLS:,} cycles belong to no packet" in out
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = explained(hvxtune)
+    listing = narrow[narrow.index("\n1. loop") :]
+    assert max(len(line) for line in listing.splitlines()) <= 80
     for text in (*(text for text, _ in INNER), *(text for text, _ in OUTER)):
         for instruction in text.split(" ; "):
             assert instruction in listing, "packets are not broken inside of an instruction"
@@ -172,17 +149,9 @@ def test_long_regions_leave_out_what_there_is_nothing_to_say_about(explaining, c
 
 
 def test_json_holds_the_explanation(hvxtune, explaining):
-    answer = hvxtune(
-        "kernel", "measure", "scale_u8", "--config", "default", "--explain", "--json"
-    ).json
+    answer = hvxtune(*MEASURE, "--explain", "--json").json
     assert Explanation.from_dict(answer["explanation"]) == explanation_of(answer["cycles"])
     assert "against" not in answer
-
-
-def test_without_explain_nothing_is_explained(hvxtune, explaining):
-    answer = hvxtune("kernel", "measure", "scale_u8", "--config", "default", "--json").json
-    assert "explanation" not in answer
-    assert "binds" not in hvxtune("kernel", "measure", "scale_u8", "--config", "default").out
 
 
 def test_two_schedules_side_by_side(hvxtune, explaining):
@@ -198,53 +167,11 @@ def test_two_schedules_side_by_side(hvxtune, explaining):
         f"textbook takes {abs(own - other):,} cycles {'less' if own < other else 'more'}" in verdict
     )
     assert f"threads {own - other:+,}" in verdict
-
-
-def test_knobs_that_differ_are_told(hvxtune, explaining):
-    out = hvxtune(
-        "kernel", "measure", "scale_u8", "--config", "textbook", "--against", "default"
-    ).out
-    assert line_with("vectors", out).split() == ["vectors", "2", "1"]
-    assert "behave" not in out, "the same in both"
-
-
-def test_a_schedule_against_itself(hvxtune, explaining):
-    out = hvxtune(
-        "kernel", "measure", "scale_u8", "--config", "default", "--against", "default"
-    ).out
-    assert "default and default take the same number of cycles" in out
-
-
-def test_the_best_stored_schedule_can_be_explained(hvxtune, explaining):
-    tuned = hvxtune(*TUNE).json
-    answer = hvxtune(
-        "kernel", "measure", "scale_u8", "--config", "best", "--explain", "--json"
-    ).json
-    assert answer["config"] == tuned["best"]["config"]
-    assert answer["cycles"] == tuned["best"]["cycles"] == answer["explanation"]["cycles"]
-
-
-@pytest.mark.parametrize("option", ["--config", "--against"])
-def test_without_a_stored_schedule_best_says_how_to_get_one(hvxtune, explaining, option):
-    given = {"--config": "default", "--against": "textbook", option: "best"}
-    answer = hvxtune(
-        "kernel",
-        "measure",
-        "scale_u8",
-        *(text for pair in given.items() for text in pair),
-    )
-    assert answer.status == Exit.NOT_STORED
-    assert "hvxtune tune scale_u8" in answer.error_line
-
-
-def test_a_wrong_name_is_said_with_its_option(hvxtune, explaining):
-    answer = hvxtune("kernel", "measure", "scale_u8", "--config", "default", "--against", "nowhere")
-    assert answer.status == 2
-    assert "--against 'nowhere'" in answer.error_line
+    assert line_with("vectors", hvxtune(*arguments).out).split() == ["vectors", "2", "1"]
 
 
 def test_a_measurer_that_cannot_explain_says_so(hvxtune, bench):
-    answer = hvxtune("kernel", "measure", "scale_u8", "--config", "default", "--explain")
+    answer = hvxtune(*MEASURE, "--explain")
     assert answer.status == 2
     assert "'stand-in' cannot tell where cycles go" in answer.error_line
 
@@ -252,16 +179,7 @@ def test_a_measurer_that_cannot_explain_says_so(hvxtune, bench):
 def test_a_bad_candidate_is_told_and_the_good_one_too(hvxtune, explaining, bench, monkeypatch):
     crash = CandidateError(Outcome.COMPILER_CRASH, "the compiler aborted")
     monkeypatch.setattr(bench, "fault", lambda config: crash if config["vectors"] == 2 else None)
-    answer = hvxtune(
-        "kernel",
-        "measure",
-        "scale_u8",
-        "--config",
-        "default",
-        "--against",
-        "textbook",
-        "--json",
-    )
+    answer = hvxtune(*MEASURE, "--against", "textbook", "--json")
     assert answer.status == 1
     assert answer.json["outcome"] == "ok"
     assert answer.json["against"]["outcome"] == "compiler_crash"

@@ -144,22 +144,3 @@ def test_a_job_runs_on_the_farm(hvxtune, objects: Objects) -> None:
 def test_what_cannot_be_is_refused_in_one_line(hvxtune, arguments: list[str], says: str) -> None:
     hvxtune("farm", "list")
     assert says in hvxtune(*arguments).error_line
-
-
-def test_without_a_farm_file_it_says_how_to_get_one(
-    hvxtune, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(FARM_FILE_VARIABLE, "/nowhere/farm.toml")
-    assert "docs/devices.md" in hvxtune("farm", "check").error_line
-    assert "docs/devices.md" in hvxtune("farm", "list").out
-
-
-def test_kinds_are_shown_with_the_keys_of_their_tables(hvxtune):
-    tables = hvxtune("farm", "kinds", "--json").json["tables"]
-    assert list(tables) == ["limits", "simulator", "hexagon-sim", "phone"]
-    slots = next(key for key in tables["simulator"] if key["name"] == "slots")
-    assert (slots["type"], slots["default"]) == ("an integer", 1)
-    shown = hvxtune("farm", "kinds").out
-    for name, keys in tables.items():
-        assert f"key of {name}" in shown
-        assert all(key["name"] in shown and key["help"] for key in keys)

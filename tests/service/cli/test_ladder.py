@@ -19,7 +19,7 @@ def promoted(hvxtune: Any, bench: Any) -> dict[str, Any]:
     return dict(answer.json)
 
 
-def test_a_job_promotes_and_says_what_came_of_it(promoted: dict[str, Any]) -> None:
+def test_a_job_promotes_and_says_what_came_of_it(hvxtune: Any, promoted: dict[str, Any]) -> None:
     ladder = promoted["ladder"]
     assert (ladder["promote_to"], ladder["promote"]) == (STAND_IN_PHONE, 5)
     assert len(ladder["promotions"]) == 5
@@ -30,27 +30,11 @@ def test_a_job_promotes_and_says_what_came_of_it(promoted: dict[str, Any]) -> No
     assert ladder["agreement"]["pairs"] == 5
     assert ladder["agreement"]["factor"] == 1
     assert ladder["agreement"]["tau"] == pytest.approx(1)
-
-
-def test_show_lists_promotions_beside_what_the_search_saw(
-    hvxtune: Any, promoted: dict[str, Any]
-) -> None:
     out = hvxtune("show", promoted["job"]).out
     assert f"promoted to {STAND_IN_PHONE}: 5 of 5" in out
     assert "1 times the cycles (median of 5), Kendall's tau of both orders 1.00" in out
-    assert hvxtune("show", promoted["job"], "--json").json["ladder"] == promoted["ladder"]
-
-
-def test_the_best_is_that_of_the_phone(hvxtune: Any, promoted: dict[str, Any]) -> None:
     best = hvxtune("best", "scale_u8", "--json").json
-    assert best["fidelity"] == "hardware"
-    assert best["provenance"]["promoted"] is True
-
-
-def test_a_job_without_promotions_has_no_ladder(hvxtune: Any, bench: Any) -> None:
-    job = hvxtune(*TUNE, "--json").json
-    assert job["ladder"] is None
-    assert "promoted" not in hvxtune("show", job["job"]).out
+    assert (best["fidelity"], best["provenance"]["promoted"]) == ("hardware", True)
 
 
 @pytest.mark.parametrize(

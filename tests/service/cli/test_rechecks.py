@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from db import open_store
 from service.cli import rechecking
 from service.cli.statuses import Exit
-from tests.rig.stand_ins import StandInMeasurer
-from tuner.errors import CandidateError
 from tuner.jobs import tuning
-from tuner.records.outcome import Outcome
 
 TUNE = ["tune", "scale_u8", "--trials", "4", "--workers", "1", "--generator", "halide", "--json"]
 
@@ -77,45 +71,10 @@ def test_a_recheck_goes_on_where_it_was_stopped(hvxtune, bench, tuned, monkeypat
     assert recheck(hvxtune, "--kernel", "add_u8")[1] == {}
 
 
-def test_what_no_longer_works_is_a_failure(hvxtune, bench, tuned, monkeypatch):
-    bench.fault = lambda config: CandidateError(Outcome.COMPILER_CRASH, "it aborted")
-    answer, rows = recheck(hvxtune)
-    assert answer.status == Exit.FAILED
-    assert {row["error"] for row in rows.values()} == {"compiler_crash: it aborted"}
-
-
-def test_what_a_device_measured_is_left_to_it(hvxtune, bench, tuned, monkeypatch, tmp_path):
-    monkeypatch.setattr(StandInMeasurer, "measure", None)  # nothing is measured here
-    with open_store() as store:
-        best = store.best
-        hardware = lambda lookup: on_hardware(best(lookup))  # noqa: E731
-        monkeypatch.setattr(type(store), "best", lambda self, lookup: hardware(lookup))
-        monkeypatch.setattr(rechecking, "_file", lambda: tmp_path / "rows")
-        answer, _rows = recheck(hvxtune)
-    assert answer.json["counts"]["not here"] == 2
-
-
-def on_hardware(schedule):
-    from dataclasses import replace
-
-    return replace(schedule, measurement=replace(schedule.measurement, fidelity="hardware"))
-
-
 @pytest.fixture
 def pinned(hvxtune, tuned):
     for n in (512, 1024):
         assert hvxtune("fetch", "scale_u8", "-p", f"n={n}", "--name", f"s{n}").status == 0
-
-
-def test_pins_that_are_best_pass(hvxtune, pinned):
-    answer = hvxtune("schedule", "ci", "--json")
-    assert answer.status == 0
-    assert answer.json["ok"] is True
-    assert [(row["name"], row["verdict"], row["change"]) for row in answer.json["pins"]] == [
-        ("s1024", "best", 0.0),
-        ("s512", "best", 0.0),
-    ]
-    assert "no pin in hvxtune.lock is slower" in hvxtune("schedule", "ci").out
 
 
 def test_a_pin_slower_than_what_is_stored_fails(hvxtune, pinned, tmp_path):
@@ -147,14 +106,6 @@ def test_a_pin_without_anything_to_compare_is_not_passed(hvxtune, pinned, tmp_pa
     answer = hvxtune("schedule", "ci", "--json")
     assert answer.status == Exit.NOT_STORED
     assert {row["verdict"] for row in answer.json["pins"]} == {"not stored"}
-
-
-def test_fidelities_are_not_compared(hvxtune, pinned, tmp_path):
-    lock = tmp_path / "hvxtune.lock"
-    lock.write_text(lock.read_text().replace('fidelity = "model"', 'fidelity = "hardware"'))
-    rows = hvxtune("schedule", "ci", "--json").json["pins"]
-    assert {(row["verdict"], row["change"]) for row in rows} == {("other fidelity", None)}
-    assert json.dumps(rows)
 
 
 def test_a_lock_file_that_is_empty_or_missing_is_said(hvxtune, bench, tmp_path):

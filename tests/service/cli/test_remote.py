@@ -24,7 +24,6 @@ from tests.rig.planned_networks import PHONE
 from tests.service.cli.test_batches import stored
 from tests.service.gates import OpenGate
 from tests.service.live import live
-from tests.service.stored import unfit_conductor
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.identity import digest_of_bytes
@@ -78,33 +77,6 @@ def test_tune_there_is_like_tune_here(hvxtune, there):
     assert away.json["outcomes"] == here.json["outcomes"]
 
 
-def test_what_is_left_to_find_is_told_there_as_here(hvxtune, there):
-    longer = ["tune", "scale_u8", "--trials", "16", "--workers", "1", "--no-transfer"]
-    away = hvxtune(*longer, "--json")
-    here = hvxtune(*longer, "--json", "--server", "")
-    assert away.json["remaining_gain"] == here.json["remaining_gain"] is not None
-    assert "of the expected optimum" in away.err
-
-
-def test_a_set_becomes_a_batch_of_jobs_there(hvxtune, there, tmp_path):
-    file = tmp_path / "two.toml"
-    layers = [
-        f'[[layers]]\nname = "l{n}"\nkernel = "scale_u8"\nparams = {{ n = {n} }}'
-        for n in (512, 1024)
-    ]
-    file.write_text("\n".join(layers))
-    answer = hvxtune("tune", "--set", str(file), "--trials", "3", "--priority", "4", "--json")
-    assert (answer.status, answer.json["state"], answer.json["priority"]) == (0, "done", 4)
-    assert [job["params"]["n"] for job in answer.json["jobs"]] == [512, 1024]
-    batch = answer.json["batch"]
-    assert [row["name"] for row in hvxtune("network", "show", "two", "--json").json["layers"]] == [
-        "l512",
-        "l1024",
-    ]
-    assert hvxtune("jobs", "--json").json["batches"][0]["batch"] == batch
-    assert hvxtune("jobs", "--members", "--json").json.get("batches") == []
-
-
 def test_a_batch_there_is_shown_and_steered_like_one_here(hvxtune, there, store):
     batch = stored(store, kind="network", tuned=((20_000, 8000),))
     waiting = stored(store, user="", tuned=())
@@ -125,24 +97,6 @@ def test_a_batch_there_is_shown_and_steered_like_one_here(hvxtune, there, store)
     assert "is a job, not a network or set" in (
         hvxtune("network", "show", batch.members[0].job).error_line
     )
-
-
-def test_the_front_of_several_goals_is_told_there_as_here(hvxtune, there):
-    goals = [*TUNE, "--objectives", "cycles,code_bytes", "--no-transfer"]
-    away, here = hvxtune(*goals, "--json"), hvxtune(*goals, "--json", "--server", "")
-    fronts = [[one["config"] for one in answer.json["pareto"]] for answer in (away, here)]
-    assert fronts[0] == fronts[1] != []
-    assert f"{len(fronts[0])} on the front" in away.err.splitlines()[-1]
-
-
-def test_tune_there_prints_what_tune_here_prints(hvxtune, there):
-    away = hvxtune(*TUNE).out.splitlines()
-    here = hvxtune(*TUNE, "--server", "").out.splitlines()
-    assert away[0] == here[0]
-    figures = [line for line in here if "schedule" in line or "found" in line]
-    assert len(figures) == 2
-    assert set(figures) <= set(away)
-    assert any(line.endswith(f"--server {there}") for line in away)
 
 
 def test_jobs_and_show_are_the_same_from_both_sides(hvxtune, there):
@@ -184,33 +138,6 @@ def test_best_there_is_remembered(hvxtune, there, monkeypatch):
     assert "warning: no service answers" in old.err
 
 
-def test_fetch_without_a_pin_and_a_service_says_how_old_its_answer_is(
-    hvxtune, there, monkeypatch, tmp_path
-):
-    hvxtune(*TUNE)
-    first = hvxtune("fetch", "scale_u8", "--name", "scale", "--json").json
-    (tmp_path / "hvxtune.lock").unlink()
-    monkeypatch.setattr("service.client.operations.PATIENCE_WITH_CACHE_S", 0.1)
-    monkeypatch.setattr("httpx.Client.stream", refuse)
-    old = hvxtune("fetch", "scale_u8", "--name", "scale", "--json")
-    assert old.json["object_digest"] == first["object_digest"]
-    assert "this is its answer of" in old.json["notice"]
-    assert "warning: scale: no service answers" in old.err
-
-
-def test_measure_takes_the_best_schedule_from_there(hvxtune, there, monkeypatch):
-    tuned = hvxtune(*TUNE, "--json").json
-    monkeypatch.setattr("service.here.Here.best", refuse)
-    best = hvxtune("kernel", "measure", "scale_u8", "--config", "best", "--json").json
-    assert best["config"] == tuned["best"]["config"]
-    assert hvxtune("kernel", "compile", "scale_u8", "--config", "best").status == 0
-    monkeypatch.setenv("HVXTUNE_SERVER", "")
-    given = hvxtune(
-        "kernel", "measure", "scale_u8", "--config", "best", "--server", there, "--json"
-    ).json
-    assert given["config"] == tuned["best"]["config"]
-
-
 def test_the_target_is_the_services_unless_it_is_named_here(hvxtune, there, monkeypatch):
     """Not the one that this machine happens to be set up for."""
     monkeypatch.delenv(TARGET_VARIABLE)
@@ -224,13 +151,6 @@ def test_the_target_is_the_services_unless_it_is_named_here(hvxtune, there, monk
     assert hvxtune("best", "scale_u8", "--json").json["target"] == "hexagon-v68"
     named = hvxtune("best", "scale_u8", "--target", DEFAULT_TARGET, "--json")
     assert named.json["target"] == DEFAULT_TARGET
-
-
-def test_best_there_under_another_contract_is_named(hvxtune, there):
-    hvxtune(*TUNE, "--contract", "host")
-    answer = hvxtune("kernel", "measure", "scale_u8", "--config", "best")
-    assert answer.status == Exit.NOT_STORED
-    assert "give --contract host" in answer.error_line
 
 
 def test_a_refused_connection_is_told_at_once(hvxtune, monkeypatch):
@@ -261,12 +181,6 @@ def test_fetch_there_pins_and_then_needs_nobody(hvxtune, there, tmp_path):
     refused = hvxtune("fetch", "scale_u8", "--name", "scale", "--contract", "host", "-o", "two")
     assert refused.status == 2
     assert "the contract does not hold" in refused.error_line
-
-
-def test_a_miss_there_says_how_to_tune(hvxtune, there):
-    answer = hvxtune("best", "scale_u8")
-    assert answer.status == Exit.NOT_STORED
-    assert "scale_u8" in answer.error_line
 
 
 def test_ctrl_c_leaves_the_job_running_there(hvxtune, there, monkeypatch, store):
@@ -334,38 +248,6 @@ def test_a_network_is_tuned_and_planned_there_from_its_shapes(
     assert f"kept with network {form['batch']}" in planned.err
 
 
-def test_ctrl_c_leaves_a_network_running_there(hvxtune, there, model, monkeypatch, store):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Client, "network", interrupted)
-        answer = hvxtune(*TUNE_NETWORK, str(model))
-    assert answer.status == 130
-    batch = store.jobs()[0].submission.batch
-    assert f"hvxtune job watch {batch} --server {there}" in answer.err
-    assert f"hvxtune job cancel {batch} --server {there}" in answer.err
-    assert hvxtune("job", "cancel", batch).status == 0
-
-
-def test_a_job_without_a_valid_trial_fails_there_too(hvxtune, there, bench):
-    bench.broken_everywhere = True
-    answer = hvxtune(*TUNE, "--json")
-    assert answer.status == 1
-    assert answer.json["state"] == "failed"
-    assert answer.err.splitlines()[-1].startswith("error: job ")
-
-
-def test_a_job_is_annotated_there(hvxtune, there, store):
-    job = store.create_job(spec(), SPACE, TOOLCHAIN).id
-    told = hvxtune("job", "annotate", job[:8], "--tag", "v2", "--comment", "for the demo")
-    assert told.out.splitlines() == [f"job {job}", "tags: v2", "  for the demo"]
-    assert hvxtune("job", "annotate", job).out == told.out
-    (found,) = hvxtune("jobs", "--tag", "v2", "--json").json["jobs"]
-    assert (found["job"], found["comment"]) == (job, "for the demo")
-    assert "for the demo" in hvxtune("show", job).out
-
-
 def test_pause_resume_and_cancel_there(hvxtune, there, bench, store, monkeypatch):
     in_trial, go_on = threading.Event(), threading.Event()
     heartbeat, seen = store.heartbeat, []
@@ -406,15 +288,6 @@ def submit(url):
         return client.submit("scale_u8", trials=400, workers=1)
 
 
-def test_a_service_that_is_no_service_is_told(hvxtune, tmp_path):
-    from tests.rig.scripted_server import scripted_server
-
-    with scripted_server() as other:
-        answer = hvxtune("jobs", "--server", other.url)
-    assert answer.status == 2
-    assert "is not an hvxtune service" in answer.error_line
-
-
 @pytest.fixture
 def watched(hvxtune, store, monkeypatch):
     """Watches a job that waits until ``told_enough`` of what is shown; all that was shown."""
@@ -451,14 +324,3 @@ def watched(hvxtune, store, monkeypatch):
 def test_watch_tells_at_once_why_a_job_waits(watched):
     told = watched(10 * PATIENCE_S, bool)
     assert told[0].waits.startswith("no conductor runs")
-
-
-def test_watch_tells_when_a_job_waits_for_something_else(watched, store):
-    def told_enough(told):
-        if told:
-            unfit_conductor(store)
-        return any("fit" in one.waits for one in told)
-
-    told = watched(0.02, told_enough)
-    assert told[0].waits.startswith("no conductor runs")
-    assert any("fit" in one.waits for one in told)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
-from itertools import count
 
 import pytest
 
@@ -53,15 +50,6 @@ def test_every_layer_has_a_row_and_all_have_a_sum(tune):
     assert form["total"]["layers"] == form["total"]["layers_of_set"] == 3
 
 
-def test_every_workload_has_its_textbook_schedule_before_any_has_more(tune, hvxtune):
-    form = tune("--trials", "4", "--json").json
-    for row in form["jobs"]:
-        shown = hvxtune("show", row["job"], "--json").json
-        origins = [trial["origin"] for trial in shown["trials"]]
-        assert origins[0] == "textbook"
-        assert "default" not in origins
-
-
 @pytest.mark.slow
 def test_what_one_workload_found_is_tried_for_the_others(tune, hvxtune, bench):
     bench.cycles = lambda text: 1000 * (1 + sum(text.encode()) % 7)
@@ -107,52 +95,10 @@ def test_what_the_budget_did_not_reach_is_said(tune, hvxtune):
     assert notes == {NOT_REACHED}
 
 
-def test_jobs_of_a_set_are_not_taken_up_by_others_in_between(tune, hvxtune, bench):
-    calls = count()
-    bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 3 else None
-    assert tune("--trials", "20").status == 130
-    jobs = hvxtune("jobs", "--members", "--json").json["jobs"]
-    assert len(jobs) == 2
-    assert all(job["paused"] for job in jobs if job["state"] == "queued")
-
-
-@pytest.mark.slow
-def test_a_stopped_batch_goes_on_where_it_was(tune, hvxtune, bench):
-    calls = count()
-    bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 5 else None
-    stopped = tune("--trials", "20", "--json")
-    assert stopped.status == 130
-    batch = stopped.json["batch"]
-    assert f"hvxtune job resume {batch}" in stopped.err
-    before = sum(row["finished"] for row in stopped.json["jobs"])
-    assert 0 < before < 20
-    form = hvxtune("job", "resume", batch, "--json").json
-    assert form["batch"] == batch
-    assert sum(row["finished"] for row in form["jobs"]) == 20
-
-
-@pytest.mark.slow
-def test_a_set_without_one_valid_schedule_fails(tune, bench):
-    bench.broken_everywhere = True
-    answer = tune("--trials", "20")
-    assert answer.status == 1
-    assert "no layer has a valid schedule" in answer.err
-    assert "no layer of 3 has both" in " ".join(answer.out.split())
-
-
-def test_progress_goes_to_standard_error(tune):
-    answer = tune("--trials", "6", "--json")
-    assert "of 2 workloads have a schedule" in answer.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--trials", "0"], "--trials 0"),
-        (["--patience", "3"], "leave --patience out"),
-        (["-p", "n=3"], "leave --param out"),
-        (["--no-transfer"], "leave --transfer/--no-transfer out"),
-        (["--promote-to", "phone"], "leave --promote-to out"),
         (["--until-gain", "1%"], "leave --until-gain out"),
         (["--target", "v1"], "unknown target 'v1'"),
     ],

@@ -17,7 +17,7 @@ from tuner.conformance.patience import PATIENCE_S, until
 from tuner.machine import doctor, provision
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
 from tuner.paths import CACHE_DIR_VARIABLE
-from tuner.problem.default_target import TARGET_VARIABLE, default_target
+from tuner.problem.default_target import TARGET_VARIABLE
 
 
 def test_a_machine_with_a_simulator_is_told_which(hvxtune) -> None:
@@ -65,13 +65,6 @@ def asked(monkeypatch, tmp_path) -> list[list[str]]:
     return asked
 
 
-def test_targets_are_asked_of_the_simulator(hvxtune, asked) -> None:
-    """Several at once, by arch or in full; the machine's simulator serves, so nothing is built."""
-    answer = hvxtune("setup", "--target", "v73,hexagon-v68-sm8350", "--target", "v66")
-    assert "using" in answer.out
-    assert asked == [["v66", "v68", "v73"]]
-
-
 def test_the_newest_target_becomes_the_default(hvxtune, asked, tmp_path) -> None:
     """Of the processes that begin afterwards, until another is set up."""
 
@@ -87,13 +80,6 @@ def test_the_newest_target_becomes_the_default(hvxtune, asked, tmp_path) -> None
     hvxtune("setup", "--target", "hexagon-v68-qcs6490")
     assert default() == "hexagon-v68-qcs6490"
     assert hvxtune("setup", "--target", "v66", "--json").json["default_target"] == "hexagon-v66"
-
-
-def test_a_target_that_cannot_be_had_does_not_become_the_default(hvxtune, monkeypatch) -> None:
-    monkeypatch.delenv(TARGET_VARIABLE)
-    before = default_target()
-    assert hvxtune("setup", "--target", "v79").status == 2
-    assert default_target() == before
 
 
 def test_a_target_that_nobody_can_run_is_refused_in_one_line(hvxtune) -> None:
@@ -114,11 +100,8 @@ def test_folders_are_told_one_by_one_and_together(hvxtune, tmp_path) -> None:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.slow
-def test_an_interrupted_setup_leaves_no_half_installed_simulator(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_an_interrupted_setup_leaves_no_half_installed_simulator(tmp_path: Path) -> None:
     """apt hangs in its download; what it had fetched by then stays for the next time."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -145,9 +128,7 @@ if "install" in sys.argv:
     try:
         until(lambda: bool(list(cache.rglob("*.deb"))))
     finally:
-        os.killpg(process.pid, number)
-    said = process.communicate(timeout=PATIENCE_S)[1]
-    assert process.returncode == (130 if number is signal.SIGINT else -number)
-    assert "Traceback" not in said
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=PATIENCE_S)
     assert not list(cache.glob("qemu/[!.]*"))
     assert list(cache.glob("qemu/.fetching/*/archives/*.deb"))

@@ -12,7 +12,7 @@ import pytest
 from service.cli import main
 from tests.rig.models.channels_last import ChannelsLast
 from tests.rig.models.twins import TfliteWriter
-from tests.service.cli.test_networks import TOPOLOGY, state
+from tests.service.cli.test_networks import state
 from tuner.network.reading.tflite_file import TfliteOperator, is_tflite
 from tuner.network.reading.tflite_writing import written
 
@@ -55,37 +55,6 @@ def test_layers_kernels_and_the_host_are_listed(
     ]
     assert main(["network", "import", str(model)]) == 0
     assert "on the host: 1 layers, 0.0% of MACs and " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "not a TFLite model"),
-        (b"\x1c\0\0\0TFL3", "malformed"),
-        (b"\xff\xff\xff\xffTFL3" + bytes(100), "malformed"),
-        (b"TOCOTFL4" + bytes(100), "not a TFLite model"),
-    ],
-)
-def test_a_wrong_file_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, said: str
-) -> None:
-    path = tmp_path / "wrong.tflite"
-    path.write_bytes(content)
-    assert main(["network", "import", str(path)]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert said in captured.err
-    assert captured.err.count("\n") == 1
-
-
-@pytest.mark.usefixtures("state")
-def test_it_is_planned(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "phone.toml"
-    path.write_text(TOPOLOGY.replace("20000.0", "2.0"))
-    assert main(["network", "plan", str(model), "--topology", str(path), "--json"]) == 0
-    groups = json.loads(capsys.readouterr().out)["groups"]
-    units = {one["name"]: group["unit"] for group in groups for one in group["layers"]}
-    assert units == {"CONV_2D 0": "dsp", "CONV_2D 1": "dsp", "ADD 2": "dsp", "SUB 3": "arm"}
 
 
 @pytest.mark.slow

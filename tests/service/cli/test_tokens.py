@@ -103,19 +103,12 @@ def test_what_was_done_is_in_the_audit_until_it_is_pruned(hvxtune):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["token", "create", "--scope", "read"], ["--name"]),
         (["token", "create", "--name", "ci"], ["scope", "read, submit, operate, admin"]),
         ([*CREATE, "--scope", "write"], ["'write'", "read", "admin"]),
-        (["token", "create", "--name", "a b", "--scope", "read"], ["'a b'", "letters"]),
         ([*CREATE, "--expires", "soon"], ["'soon'", "90d", "never"]),
-        ([*CREATE, "--expires", "2001-01-01"], ["2001-01-01"]),
         ([*CREATE, "--expires", "0001-01-01"], ["expired"]),
         ([*CREATE, "--running-jobs", "-1"], ["--running-jobs", "'-1'"]),
-        ([*CREATE, "--requests-per-minute", "0"], ["requests_per_minute=0"]),
-        ([*CREATE, "--trials-per-day", "9" * 30], ["trials_per_day=999"]),
         (["token", "revoke", "zzz"], ["'zzz'", "hvxtune token list"]),
-        (["token", "revok"], ["'revok'", "create, list, revoke"]),
-        (["token", "audit", "--prune", "-1"], ["--prune", "'-1'"]),
     ],
     ids=lambda value: " ".join(value)[-40:],
 )

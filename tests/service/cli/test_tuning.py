@@ -8,9 +8,7 @@ from itertools import count, pairwise
 
 import pytest
 
-from db import open_store
 from service.cli.statuses import Exit
-from service.cli.summary import unit_of
 from tuner.errors import ToolchainError
 
 TUNE = ["tune", "scale_u8", "--trials", "12", "--workers", "1", "--seed", "3"]
@@ -29,24 +27,15 @@ def test_tune_prints_one_object(hvxtune, bench):
         assert result[name]["packets"] > 0
         assert set(result[name]["config"]) >= {"generator", "vectors", "unroll_rows", "behave"}
     assert result["best"]["cycles"] <= min(result[n]["cycles"] for n in ("default", "textbook"))
+    last = answer.err.splitlines()[-1]
+    assert "scale_u8: 12/12 trials" in last
+    assert f"best {result['best']['cycles']:,} cycles" in last
+    shown = hvxtune("show", result["job"][:-2], "--json").json
+    assert [trial["trial"] for trial in shown["trials"]] == list(range(12))
+    assert [trial["origin"] for trial in shown["trials"][:2]] == ["textbook", "default"]
+    assert shown["best"] in shown["trials"]
     share = result["peak_cycles"] / result["best"]["cycles"]
     assert result["best"]["share_of_peak"] == pytest.approx(share, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("fidelities", "unit"),
-    [
-        (["model", "model"], "model cycles"),
-        ([None, "model"], "model cycles"),
-        ([], "model cycles"),
-        (["hardware", None], "cycles"),
-        (["cycle_accurate"], "cycles"),
-    ],
-)
-def test_cycles_of_the_model_are_called_so(fidelities, unit):
-    assert (
-        unit_of([None if f is None else {"cycles": 9, "fidelity": f} for f in fidelities]) == unit
-    )
 
 
 @pytest.mark.slow
@@ -77,32 +66,6 @@ def test_goals_that_cannot_be_had_are_refused(hvxtune, bench, options, told):
     answer = hvxtune(*TUNE, *options)
     assert answer.status == 2
     assert told in answer.err
-
-
-def test_tune_reads_as_a_table_that_says_what_to_run_next(hvxtune, bench):
-    text = hvxtune(*TUNE).out
-    job = hvxtune("jobs", "--json").json["jobs"][0]["job"]
-    assert f"job {job} done: 12 trials" in text
-    for row in ("default schedule", "textbook HVX", "best found"):
-        assert row in text
-    with open_store() as store:
-        assert f"stored in {store.place.name}" in text
-    assert "hvxtune best scale_u8 --object scale_u8.o" in text
-    assert f"hvxtune show {job}" in text
-
-
-def test_progress_goes_to_standard_error(hvxtune, bench):
-    answer = hvxtune(*TUNE, "--json")
-    last = answer.err.splitlines()[-1]
-    assert "scale_u8: 12/12 trials" in last
-    assert "12 ok" in last
-    assert f"best {answer.json['best']['cycles']:,} cycles" in last
-
-
-def test_without_any_limit_there_is_one(hvxtune, bench):
-    result = hvxtune("tune", "scale_u8", "--generator", "halide", "--json").json
-    assert result["budget"]["trials"] == 100
-    assert result["outcomes"] == {"ok": 64}, "the space has no more"
 
 
 def test_a_job_without_one_valid_trial_fails(hvxtune, bench):
@@ -142,14 +105,6 @@ def test_ctrl_c_stops_in_order_and_resume_finishes(hvxtune, bench):
         assert f"job {job} is done: it can no longer {request}" in answer.error_line
 
 
-def test_ctrl_c_says_how_to_go_on(hvxtune, bench):
-    calls = count(1)
-    bench.on_measure = lambda: os.kill(os.getpid(), signal.SIGINT) if next(calls) == 4 else None
-    stopped = hvxtune(*TUNE)
-    job = hvxtune("jobs", "--json").json["jobs"][0]["job"]
-    assert f"hvxtune job resume {job}" in stopped.out
-
-
 def test_a_broken_machine_stops_the_job_and_says_how_to_go_on(hvxtune, bench):
     calls = count(1)
 
@@ -170,24 +125,3 @@ def test_a_broken_machine_stops_the_job_and_says_how_to_go_on(hvxtune, bench):
 
     bench.on_measure = lambda: None
     assert hvxtune("job", "resume", listed["job"], "--json").json["outcomes"] == {"ok": 12}
-
-
-def test_jobs_lists_the_newest_first(hvxtune, bench):
-    first = hvxtune(*TUNE, "--json").json["job"]
-    second = hvxtune("tune", "scale_u8", "-p", "n=256", "--trials", "3", "--json").json["job"]
-    listed = hvxtune("jobs", "--json").json["jobs"]
-    assert [job["job"] for job in listed] == [second, first]
-    assert listed[0]["outcomes"] == {"ok": 3}
-    assert [j["job"] for j in hvxtune("jobs", "--limit", "1", "--json").json["jobs"]] == [second]
-    text = hvxtune("jobs").out
-    assert first in text
-    assert "n=256" in text
-
-
-def test_show_lists_every_trial(hvxtune, bench):
-    job = hvxtune(*TUNE, "--json").json["job"]
-    shown = hvxtune("show", job, "--json").json
-    assert [trial["trial"] for trial in shown["trials"]] == list(range(12))
-    assert [trial["origin"] for trial in shown["trials"][:2]] == ["textbook", "default"]
-    assert shown["best"] in shown["trials"]
-    assert hvxtune("show", job[:-2], "--json").json["job"] == job, "the start of an id will do"

@@ -80,20 +80,6 @@ def test_top_shows_what_changes_and_ends_with_status_0(hvxtune, store, between):
     assert "pixel" in third
 
 
-def test_the_rate_is_that_of_the_last_minute_once_it_is_known(hvxtune, store, monkeypatch, between):
-    clock = [1000.0]
-    job, token = at_work(store)
-    monkeypatch.setattr("service.cli.top.time.time", lambda: clock[0])
-
-    def later() -> None:
-        clock[0] += 30.0
-        for number in range(1, 13):
-            commit(store, job, token, number)
-
-    between.append(later)
-    assert "24.0 trials a minute" in hvxtune("job", "top").out.split("\n\n" + store.place.name)[1]
-
-
 @pytest.mark.parametrize("command", [["jobs"], ["cluster", "list"], ["farm", "list"]], ids=" ".join)
 def test_lists_are_shown_again_when_they_change(command, hvxtune, store, between):
     def change() -> None:
@@ -107,7 +93,3 @@ def test_lists_are_shown_again_when_they_change(command, hvxtune, store, between
     assert answer.status == 0
     assert answer.out == f"{once}\n{hvxtune(*command).out}"
     assert once != hvxtune(*command).out
-
-
-def test_watching_is_for_people(hvxtune):
-    assert "--watch with --json" in hvxtune("jobs", "--watch", "--json").error_line

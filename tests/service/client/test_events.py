@@ -6,10 +6,8 @@ import pytest
 
 from service.client import (
     Client,
-    RefusedError,
     UnreachableError,
 )
-from tests.rig.scripted_server import Answer, problem
 from tests.service.client.replies import BUSY, event, good, stream
 
 
@@ -31,12 +29,6 @@ def test_events_go_on_where_the_connection_broke(server, client):
     assert continued == [None, "2", "3", "3"]
 
 
-def test_a_job_whose_end_was_seen_has_no_more_events(server, client):
-    server.script = [Answer(204)]
-    assert list(client.events("job1", after=9)) == []
-    assert server.asked[0].headers["last-event-id"] == "9"
-
-
 def test_a_stream_that_only_breaks_is_given_up(server, cache):
     server.script = [stream(b": here\n\n")]
     with (
@@ -44,12 +36,6 @@ def test_a_stream_that_only_breaks_is_given_up(server, cache):
         pytest.raises(UnreachableError, match="keeps breaking off"),
     ):
         list(client.events("job1"))
-
-
-def test_events_of_no_job_are_an_error(server, client):
-    server.script = [problem(404, "no job 'x'")]
-    with pytest.raises(RefusedError, match="no job 'x'"):
-        list(client.events("x"))
 
 
 def test_waiting_ends_with_the_job(server, client):

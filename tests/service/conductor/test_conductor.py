@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from db.jobs.queue import ClaimedJob
 from db.models import JobRow
 from db.sql_store import SqlStore
 from service.conductor.conductor import Conductor
-from service.conductor.troubles import Troubles, in_words, is_of_this_machine
+from service.conductor.troubles import Troubles
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.conformance.records import NEWER_TOOLCHAIN, SPACE, TOOLCHAIN, failed, spec
 from tuner.errors import StoreError, ToolchainError, UserError
@@ -139,16 +138,6 @@ def test_a_job_gives_way_after_its_quantum_and_comes_back(store: SqlStore) -> No
         assert states[2]["note"] == "waits: gave way to another job"
 
 
-def test_a_job_before_its_quantum_is_not_disturbed(store: SqlStore) -> None:
-    work = Work()
-    long = submitted(store, "ann")
-    with conducting(Conductor(store, run=work, quantum_s=3600)):
-        until(lambda: work.begun == [long])
-        submitted(store, "bob", priority=100)
-        time.sleep(0.6)  # several looks at the queue
-        assert work.begun == [long]
-
-
 def test_a_fault_of_the_machine_is_waited_out(store: SqlStore) -> None:
     job_id = submitted(store)
     broken = Broken(ToolchainError("no compiler", next_step="run hvxtune setup"))
@@ -194,22 +183,6 @@ def test_a_job_of_other_versions_waits_for_a_busy_conductor_that_has_them(store:
         until(is_in(store, job_id, JobState.FAILED))
 
 
-def test_other_jobs_run_while_one_is_in_trouble(store: SqlStore) -> None:
-    bad = submitted(store, priority=50)
-    work = Work()
-
-    def run(job: ClaimedJob, store: SqlStore, stop: StopRequest) -> JobState:
-        if job.id == bad:
-            raise ToolchainError("no compiler")
-        return work(job, store, stop)
-
-    good = submitted(store)
-    work.finish.add(good)
-    with conducting(Conductor(store, run=run, troubles=Troubles(first_wait_s=3600.0))):
-        until(is_in(store, good, JobState.DONE))
-        until(is_in(store, bad, JobState.QUEUED))
-
-
 def test_a_store_that_cannot_be_used_for_a_while_is_waited_out(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,20 +224,6 @@ def test_a_job_that_could_not_be_given_back_is_as_soon_as_it_can(
         troubles._jobs[job_id].again_at = 0.0  # the hour is over
         until(is_in(store, job_id, JobState.DONE))
     assert failures == []
-
-
-def test_a_disk_that_is_full_for_the_compiler_is_a_fault_of_the_machine() -> None:
-    error = OSError(errno.ENOSPC, "No space left on device", "/full/x")
-    assert is_of_this_machine(error)
-    assert "no space left on the disk that holds /full/x" in in_words(error)
-    assert not is_of_this_machine(OSError(errno.ENOENT, "No such file or directory"))
-
-
-def test_troubles_begin_anew_once_somebody_got_on_with_the_job() -> None:
-    troubles = Troubles(first_wait_s=0.0)
-    fault = RuntimeError("a bug")
-    assert [troubles.is_final("j", fault, 0) for _ in range(4)] == [False, False, False, True]
-    assert not troubles.is_final("j", fault, 7)
 
 
 def as_if_elsewhere(store: SqlStore, *job_ids: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,11 +57,11 @@ def test_one_that_reaches_all_is_listed_as_fit(store: SqlStore) -> None:
     assert conductors(store) == []
 
 
-@pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])
-def test_a_clock_that_is_wrong_is_a_reason(store: SqlStore, ahead_s: float) -> None:
+def test_a_clock_that_is_wrong_is_a_reason(store: SqlStore) -> None:
+    ahead_s = 3600.0
     found = Fitness(store, tools=Tools(), clock=lambda: time.time() + ahead_s).check()
     assert [lack.part for lack in found.lacks] == ["clock"]
-    assert ("ahead of" if ahead_s > 0 else "behind") in found.reason
+    assert "ahead of" in found.reason
     assert f"accepted: {lease_s() / TOLERANCES_PER_LEASE:g} s" in found.reason
     assert found.clock_offset_s == pytest.approx(ahead_s, abs=60.0)
 
@@ -169,18 +168,9 @@ def test_one_of_this_machine_that_was_killed_is_gone_at_once(store: SqlStore) ->
         (("hexagon-sim",), "hexagon-sim"),
         (("farm", "pixel"), ""),
         (("farm", "pixel, v69"), "a device with the tags pixel, v69"),
-        (("farm", ""), ""),
-        (("qemu", "", "hexagon-sim"), "hexagon-sim"),
-        (("qemu", "", "pixel"), ""),
         (("qemu", "", "galaxy"), "a device with the tags galaxy"),
     ],
 )
 def test_what_a_job_lacks_is_named(job: tuple[str, ...], lacks: str) -> None:
     able = Abilities(("qemu", "farm"), (("pixel", "v66"), ("v69",)))
     assert able.lacking(*job) == lacks
-
-
-def test_without_a_farm_its_devices_are_missing() -> None:
-    check: Callable[..., str] = Abilities(("qemu",)).lacking
-    assert check("farm") == "farm"
-    assert check("farm", "pixel") == "a device with the tags pixel"

@@ -132,19 +132,17 @@ def test_each_contract_asks_for_its_promises_and_no_more(compiled, contract):
             assert found.startswith("scale: ")
 
 
-@pytest.mark.parametrize("contract", [Contract.STRIDE, Contract.STATIC])
-def test_a_loose_buffer_may_lie_anywhere_and_the_others_may_not(compiled, monkeypatch, contract):
+def test_a_loose_buffer_may_lie_anywhere_and_the_others_may_not(compiled, monkeypatch):
     specs = ScaleU8().buffers({"h": 4, "n": 512})
     loose = (specs[0], specs[1]._replace(loose=1))
     monkeypatch.setattr(ScaleU8, "buffers", lambda *_: loose)
-    library = compiled(contract)
+    library = compiled(Contract.STATIC)
     for text in ("is not aligned to 128 bytes", "is not a multiple of 128"):
         spoil, _ = BREAKS[text]
         assert said(library, spoil) is None
         assert said(library, spoil, spoilt="input") is not None
     assert "are not uint8" in said(library, BREAKS["are not uint8"][0])
-    changed = said(library, set_dim(1, "extent", 5))
-    assert (changed is None) == (contract is Contract.STRIDE)
+    assert said(library, set_dim(1, "extent", 5)) is not None
 
 
 def test_the_header_says_which_buffers_are_loose(monkeypatch, tmp_path):

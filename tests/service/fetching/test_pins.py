@@ -54,27 +54,6 @@ def test_it_reads_what_it_wrote(tmp_path):
     assert read_pins(lock) == pins
 
 
-def test_no_file_pins_nothing(tmp_path):
-    assert read_pins(tmp_path / "hvxtune.lock") == {}
-
-
-def test_the_order_of_pinning_does_not_show(tmp_path):
-    texts = []
-    for names in (["a", "b", "c"], ["c", "a", "b"]):
-        write_pins(tmp_path / "lock", dict.fromkeys(names, PIN))
-        texts.append((tmp_path / "lock").read_text())
-    assert texts[0] == texts[1]
-
-
-def test_the_same_pins_leave_the_file_alone(tmp_path):
-    lock = tmp_path / "lock"
-    write_pins(lock, {"a": PIN})
-    before = lock.stat()
-    write_pins(lock, {"a": PIN})
-    after = lock.stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
 def test_two_branches_that_pin_different_things_merge(tmp_path):
     base = {"b": PIN, "m": PIN, "t": PIN}
     ours = {**base, "b": replace(PIN, schedule="new-1", cycles=1), "c": PIN}
@@ -92,14 +71,10 @@ def test_two_branches_that_pin_different_things_merge(tmp_path):
     ("old", "new"),
     [
         ("version = 1", "version = 2"),
-        ("version = 1", ""),
         ("[gemm]", "[gemm"),
         ("cycles = 3210\n", ""),
-        ("cycles = 3210", 'cycles = "many"'),
         ("cycles = 3210", "cycles = 3210\nmore = 1"),
-        ("a" * 64, "a" * 63),
         ("a" * 64, "../" + "a" * 61),
-        ("sha256:a", "md5:a"),
         ("m = 64", 'm = "64"'),
         ("gemm_u8_m64_n128_k64_static", "x(); evil"),
         ("\n[gemm]", "\n<<<<<<< HEAD\n[gemm]"),
@@ -119,14 +94,9 @@ def test_what_is_no_lock_file_is_refused_by_name(tmp_path, old, new):
     ("old", "new"),
     [
         ("[[model.functions]]", "[[model.others]]"),
-        ("sha256:e", "sha256:E"),
         ("sha256:f", "../f"),
-        ("sha256:d", "d"),
-        ('hvxtune = "0.2.0"', "hvxtune = 2"),
         ("tile_x = 128", "tile_x = [128]"),
-        ("tile_x = 128", "tile_x = true"),
         ('llvm = "21.1"', 'llvm = "a\\nb"'),
-        ("width = 64", "width = 6.4"),
         ("cycles = 120\n", ""),
         ("qadd_u8_height8_width64_host", "a b"),
     ],
@@ -138,11 +108,4 @@ def test_what_is_no_pin_of_a_network_is_refused_by_name(tmp_path, old, new):
     assert old in text
     lock.write_text(text.replace(old, new))
     with pytest.raises(UserError, match=r"hvxtune\.lock is not a lock file: \[model\] "):
-        read_pins(lock)
-
-
-def test_a_network_without_functions_is_refused(tmp_path):
-    lock = tmp_path / "hvxtune.lock"
-    write_pins(lock, {"model": replace(NETWORK, functions=())})
-    with pytest.raises(UserError, match=r"\[model\]"):
         read_pins(lock)

@@ -94,16 +94,6 @@ def test_a_port_in_use_is_named() -> None:
     assert "0" in error.accepted
 
 
-@pytest.mark.parametrize("host", ["no.such.host.invalid", "a" * 300])
-def test_a_host_that_is_no_address_is_named(host: str) -> None:
-    assert host in refusal(host=host, port=0).message
-
-
-def test_an_address_of_another_machine_is_refused() -> None:
-    # TEST-NET-1 (RFC 5737): nobody has it.
-    assert "192.0.2.1" in refusal(host="192.0.2.1", port=0).message
-
-
 def test_tls_needs_both_files_and_usable_ones(tmp_path: Path) -> None:
     nonsense = tmp_path / "nonsense.pem"
     nonsense.write_text("no certificate")
