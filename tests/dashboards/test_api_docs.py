@@ -17,6 +17,8 @@ from tests.dashboards.conftest import Browser
 from tests.dashboards.tokens import make_token
 from tests.service.live import live
 
+pytestmark = pytest.mark.sqlite
+
 
 def test_everything_it_loads_comes_from_the_service(browser: Browser) -> None:
     page = browser.get("/docs")

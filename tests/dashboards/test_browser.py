@@ -107,38 +107,6 @@ def _overlapping(boxes: list[list[float]]) -> list[tuple[list[float], list[float
     ]
 
 
-@pytest.mark.path("a page")
-def test_a_job_goes_from_the_form_to_its_object(visit: Visit, tmp_path: Path) -> None:
-    page = visit.page
-    visit.go("/ui/jobs")
-    page.get_by_role("link", name="Submit a job").click()
-    page.get_by_label("Kernel").select_option("scale_u8")
-    page.wait_for_url("**kernel=scale_u8*")
-    page.get_by_label("n", exact=True).fill("256")
-    page.get_by_label("Trials").fill("12")
-    page.get_by_text("More", exact=True).click()
-    page.get_by_label("bytes of the candidate's own code").check()
-    visit.check()
-    page.get_by_role("button", name="Submit").click()
-    page.wait_for_url(re.compile(r"/ui/jobs/\w+$"))
-    page.evaluate("window.neverReloaded = true")
-    expect(page.locator("#live .state-done")).to_be_visible()
-    assert page.evaluate("window.neverReloaded")
-    expect(page.locator("#course canvas")).to_be_visible()
-    expect(page.get_by_role("region", name="Pareto front").get_by_role("link")).not_to_have_count(0)
-    visit.check()
-
-    page.reload()
-    page.locator("#trials tbody a.row-link").first.click()
-    expect(page.locator("table.listing").first).to_be_visible()
-    expect(page.get_by_text("the best of its job")).to_be_visible()
-    visit.check()
-    with page.expect_download() as download:
-        page.get_by_role("link", name=re.compile(r"_static\.o$")).click()
-    download.value.save_as(tmp_path / "kernel.o")
-    assert (tmp_path / "kernel.o").read_bytes()[:4] == b"\x7fELF"
-
-
 def test_a_choice_counts_while_scripts_still_load(visit: Visit) -> None:
     """On a slow line the page can be used before its deferred scripts have come."""
     visit.page.route("**/vendor/htmx.min.js", lambda route: None)
@@ -265,6 +233,7 @@ def walk_to(page: Page, aim: Locator, key: str = "Tab") -> None:
     raise AssertionError(f"{key} does not lead to {aim}")
 
 
+@pytest.mark.path("a page")
 def test_the_keyboard_alone_leads_from_log_in_to_a_comparison(
     browser: Browser, service: Served, jobs: list[str], tmp_path: Path
 ) -> None:
@@ -298,8 +267,11 @@ def test_the_keyboard_alone_leads_from_log_in_to_a_comparison(
     walk_to(page, page.get_by_role("button", name="Submit"))
     keys.press("Enter")
     page.wait_for_url(re.compile(r"/ui/jobs/\w+$"))
+    page.evaluate("window.neverReloaded = true")
     job = page.url.rpartition("/")[2]
     expect(page.locator("#live .state-done")).to_be_visible()
+    assert page.evaluate("window.neverReloaded")
+    expect(page.locator("#course canvas")).to_be_visible()
 
     walk_to(page, page.get_by_role("button", name="time"))
     keys.press("Enter")

@@ -20,6 +20,8 @@ from tuner.measure.explanation import Explanation
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 
+pytestmark = pytest.mark.sqlite
+
 LogIn = Callable[..., Browser]
 
 

@@ -86,30 +86,6 @@ def _with_error(number: int, error: str) -> Trial:
     return replace(failed(number), error=error)
 
 
-def test_no_page_says_faster_where_baseline_and_textbook_failed(
-    logged_in: LogIn, store: SqlStore
-) -> None:
-    job = store.create_job(spec(), SPACE, TOOLCHAIN)
-    token = store.claim(job.id)
-    made = [artifact(0), artifact(1)]
-    trials = [
-        replace(failed(0), origin="baseline"),
-        replace(failed(1), origin="textbook"),
-        ok(2, made[0], 9000, origin="default"),
-        ok(3, made[1], 1000),
-    ]
-    store.commit(job.id, token, started=[pending(n) for n in range(4)])
-    store.commit(job.id, token, finished=trials, artifacts=made)
-    browser = logged_in(Scope.READ)
-    for place in ("/ui/jobs", f"/ui/jobs/{job.id}", f"/ui/jobs/{job.id}/trials/3"):
-        page = browser.get(place)
-        assert page.status_code == 200
-        shown = words(page.text)
-        assert "1,000" in shown
-        assert TIMES not in shown
-        assert "faster than" not in shown
-
-
 def test_a_robust_choice_is_the_best_on_every_page(logged_in: LogIn, store: SqlStore) -> None:
     job = store_doubted(store, prefer="robust")
     browser = logged_in(Scope.READ)

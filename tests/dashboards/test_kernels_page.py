@@ -26,6 +26,8 @@ from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tuner.packages.files import MOST_BYTES
 
+pytestmark = pytest.mark.sqlite
+
 LogIn = Callable[..., Browser]
 PAGE = "/ui/kernels"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "packages" / "stencil3x3"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from fastapi import FastAPI
 
 from dashboards.templating import environment, separated
+
+pytestmark = pytest.mark.sqlite
 
 
 def test_numbers_in_messages_have_separators_and_names_do_not() -> None:

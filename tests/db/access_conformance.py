@@ -6,7 +6,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from sqlalchemy import update
@@ -21,10 +20,10 @@ from db.access.tokens import (
     mark_used,
     revoke_token,
 )
-from db.access.usage import IMPORT_ACTION, bytes_uploaded, trials_asked_for
+from db.access.usage import trials_asked_for
 from db.service_models import TokenRow
 from db.sql_store import SqlStore
-from tuner.conformance.records import SPACE, TOOLCHAIN, failed, spec
+from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError
 from tuner.records.trial import Submission
 
@@ -81,27 +80,6 @@ class AccessConformance:
         assert newest_entries(store, 1, before=newest.number) == [middle]
         assert prune_entries(store, newest.at + 1) == 3
         assert newest_entries(store, 10) == []
-
-    def test_what_a_user_asked_for_is_counted(self, store: SqlStore) -> None:
-        job = store.create_job(spec(), SPACE, TOOLCHAIN, Submission(user="ann"))
-        token = store.claim(job.id)
-        store.commit(job.id, token, finished=[failed(0)])
-        budget = spec().budget.trials
-        assert trials_asked_for(store, "ann", 0.0) == [(job.created_at, budget or 1)]
-        assert trials_asked_for(store, "ann", time.time() + 60) == []
-        assert trials_asked_for(store, "bob", 0.0) == []
-        assert bytes_uploaded(store, "ann", 0.0) == []
-
-    def test_imports_are_uploads_of_who_holds_the_token(self, store: SqlStore) -> None:
-        add_token(store, TOKEN)
-        note = partial(add_entry, store, subject="", detail={"bytes": 7}, client="here")
-        note(token_id=TOKEN.id, action=IMPORT_ACTION)
-        note(token_id=None, action=IMPORT_ACTION)
-        note(token_id=TOKEN.id, action="other")
-        [(at, size)] = bytes_uploaded(store, TOKEN.name, 0.0)
-        assert size == 7
-        assert bytes_uploaded(store, TOKEN.name, at) == []
-        assert bytes_uploaded(store, "other", 0.0) == []
 
     def test_an_entry_can_be_amended(self, store: SqlStore) -> None:
         about = {"token_id": None, "subject": "", "client": "here"}

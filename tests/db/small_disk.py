@@ -2,8 +2,7 @@
 
 ``unshare --user --map-root-user --mount python -m tests.db.small_disk FOLDER KIND`` mounts a small
 tmpfs on FOLDER, which only this process sees, and prints what happened as JSON. KIND says what
-fills the disk: ``rows`` or ``artifacts``; or what is tried on a full one: ``proof`` that it can be
-written, or a ``job``.
+fills the disk: ``rows`` or ``artifacts``; or that a ``job`` is run on a full one.
 """
 
 from __future__ import annotations
@@ -86,16 +85,6 @@ def full(folder: Path) -> Path:
     return ballast
 
 
-def prove(folder: Path, kind: str) -> dict[str, object]:
-    """What can be proved on a disk before it is full, then, and afterwards."""
-    with open_store() as store:
-        before = tried(store.prove_writable)
-        ballast = full(folder)
-        then = tried(store.prove_writable)
-        ballast.unlink()
-        return {"before": before, "full": then, "after": tried(store.prove_writable)}
-
-
 def conduct(folder: Path, kind: str) -> dict[str, object]:
     """What a job on a full disk says of itself, and what becomes of it when there is room."""
     job_ended, leave, notes = threading.Event(), threading.Event(), []
@@ -127,7 +116,7 @@ def conduct(folder: Path, kind: str) -> dict[str, object]:
     return {"notes": notes, "done": done}
 
 
-_KINDS = {"rows": fill, "artifacts": fill, "proof": prove, "job": conduct}
+_KINDS = {"rows": fill, "artifacts": fill, "job": conduct}
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from db.base import Base
 from db.clock import DatabaseClock, database_now
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
-from db.exchange import copy_store, restore_backup, write_backup
+from db.exchange import copy_store
 from db.exchange.whole import one_moment
 from db.jobs.annotations import annotate
 from db.jobs.claims import lease_s, locked, locked_claim, take
@@ -87,17 +87,6 @@ class TestPostgresBackup(BackupConformance):
         other = elsewhere()
         with closing(open_store(str(other._engine.url.render_as_string(hide_password=False)))):
             in_use(other, file)
-
-    def test_a_backup_of_sqlite_can_be_restored_here(
-        self, elsewhere: MakeStore, tmp_path: Path, state: Path
-    ) -> None:
-        with closing(open_store(f"sqlite:///{tmp_path / 'one.sqlite'}")) as source:
-            fill(source)
-            write_backup(source, tmp_path / "backup.zip")
-            before = contents(source)
-        other = elsewhere()
-        restore_backup(other, tmp_path / "backup.zip")
-        assert contents(other) == before
 
     def test_sqlite_is_copied_here_and_back(
         self,

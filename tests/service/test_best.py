@@ -17,7 +17,7 @@ from db.sql_store import SqlStore
 from service.auth import Caller, Scope
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.service.stored import a_config, problem, store_schedule
-from tuner.conformance.records import NEWER_TOOLCHAIN, TOOLCHAIN
+from tuner.conformance.records import TOOLCHAIN
 from tuner.records.candidate import Problem
 from tuner.space import Config
 
@@ -80,15 +80,6 @@ def test_a_faster_schedule_is_answered_as_soon_as_it_is_committed(
         tag = answer.headers["ETag"]
 
 
-def test_weaker_contracts_answer_where_they_are_faster(client: TestClient, store: SqlStore) -> None:
-    store_schedule(store, problem(**SHAPE), 1000)
-    weaker = store_schedule(store, problem(contract="stride", **SHAPE), 900)
-    assert best(client)["id"] == weaker
-    assert best(client)["contract"] == "stride"
-    assert best(client, contract="extent")["id"] == weaker
-    assert client.get(URL, params={**ASKED, "contract": "host"}).status_code == 404
-
-
 def test_a_static_shape_with_ragged_rows_keeps_no_promise_about_strides(
     client: TestClient, store: SqlStore
 ) -> None:
@@ -99,29 +90,6 @@ def test_a_static_shape_with_ragged_rows_keeps_no_promise_about_strides(
     host = store_schedule(store, problem(contract="host", **ragged), 900)
     assert best(client, param=params)["id"] == host
     assert best(client, param=params, contract="stride")["cycles"] == 500
-
-
-def test_the_highest_fidelity_comes_first_whatever_the_cycles(
-    client: TestClient, store: SqlStore
-) -> None:
-    of = problem(**SHAPE)
-    store_schedule(store, of, 100)
-    phone = store_schedule(store, of, 9000, fidelity="hardware")
-    assert best(client)["id"] == phone
-    store_schedule(store, problem(contract="none", **SHAPE), 50)
-    assert best(client)["id"] == phone
-    assert best(client, min_fidelity="cycle_accurate")["id"] == phone
-
-
-def test_toolchains_are_not_mixed_the_one_used_last_counts(
-    client: TestClient, store: SqlStore
-) -> None:
-    of = problem(**SHAPE)
-    store_schedule(store, of, 100, toolchain=TOOLCHAIN)
-    newer = store_schedule(store, of, 500, toolchain=NEWER_TOOLCHAIN)
-    assert best(client)["id"] == newer
-    store_schedule(store, problem(m=8, n=128, k=8), 5, toolchain=TOOLCHAIN)
-    assert best(client)["cycles"] == 100
 
 
 def overwrite_config(store: SqlStore, schedule: str, config: str) -> None:
@@ -148,34 +116,6 @@ def test_a_config_whose_digest_differs_is_quarantined_and_the_next_best_served(
     assert best(client)["id"] == good
 
 
-def test_a_config_outside_its_space_is_quarantined_though_its_digest_is_right(
-    client: TestClient, store: SqlStore
-) -> None:
-    of = problem(**SHAPE)
-    store_schedule(store, of, 100, config=Config({**a_config(of), "tile_m": 5}))
-    missed = client.get(URL, params=ASKED)
-    assert missed.status_code == 404
-    [listed] = client.get("/v1/schedules").json()["items"]
-    assert "tile_m=5" in listed["quarantined"]["reason"]
-
-
-def artifact_files(tmp_path: Path) -> list[Path]:
-    return sorted((tmp_path / "state" / "artifacts").glob("??/*.zip"))
-
-
-def test_a_schedule_whose_object_is_gone_is_quarantined(
-    client: TestClient, store: SqlStore, tmp_path: Path
-) -> None:
-    store_schedule(store, problem(**SHAPE), 100)
-    artifact_files(tmp_path)[0].unlink()
-    missed = client.get(URL, params=ASKED)
-    assert missed.status_code == 404
-    [listed] = client.get("/v1/schedules").json()["items"]
-    assert "gone" in listed["quarantined"]["reason"]
-    reason = listed["quarantined"]["reason"]
-    assert missed.json()["quarantined"] == [{"id": listed["id"], "reason": reason}]
-
-
 def test_a_lost_folder_of_artifacts_quarantines_nothing(
     client: TestClient, store: SqlStore, tmp_path: Path
 ) -> None:
@@ -187,20 +127,6 @@ def test_a_lost_folder_of_artifacts_quarantines_nothing(
     assert "mount it" in lost.json()["next_step"]
     (tmp_path / "away").rename(folder)
     assert best(client)["id"] == stored
-
-
-def test_a_damaged_object_is_never_sent_and_its_schedule_quarantined(
-    client: TestClient, store: SqlStore, tmp_path: Path
-) -> None:
-    stored = store_schedule(store, problem(**SHAPE), 100)
-    file = artifact_files(tmp_path)[0]
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(bytes(data))
-    refused = client.get(f"/v1/schedules/{stored}/object")
-    assert refused.status_code == 409
-    assert "damaged" in refused.json()["detail"]
-    assert client.get(URL, params=ASKED).status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from tests.rig.loose_u8 import KERNELS
 from tests.service.stored import problem, store_schedule
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
+pytestmark = pytest.mark.sqlite
+
 SHAPE = {"h": 4, "n": 512}
 
 

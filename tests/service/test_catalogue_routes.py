@@ -9,6 +9,8 @@ from tuner.codegen import space_of
 from tuner.kernels import find_kernel, kernel_names
 from tuner.problem.target import TARGETS
 
+pytestmark = pytest.mark.sqlite
+
 
 def test_kernels_are_listed_with_their_parameters(client: TestClient) -> None:
     items = client.get("/v1/kernels").json()["items"]

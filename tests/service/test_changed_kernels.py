@@ -23,6 +23,8 @@ from tuner.errors import UserError
 from tuner.keeping.best import lookup_of
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
+pytestmark = pytest.mark.sqlite
+
 KERNEL = """
 from tests.rig.scale_u8 import ScaleU8
 

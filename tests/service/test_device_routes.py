@@ -8,8 +8,7 @@ from starlette.testclient import TestClient
 from db.access.audit import newest_entries
 from db.devices.roster import SqlRoster
 from db.sql_store import SqlStore
-from tuner.conformance.records import SPACE, TOOLCHAIN, pending, spec
-from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose, Tally
+from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose
 
 
 @pytest.fixture
@@ -22,31 +21,6 @@ def roster(store: SqlStore) -> SqlRoster:
     assert lease is not None
     roster.give_back(lease, DeviceState.READY, "checked", checked=Checked(temperature_c=31.5))
     return roster
-
-
-def test_devices_are_listed_with_what_waits(
-    client: TestClient, roster: SqlRoster, store: SqlStore
-) -> None:
-    store.create_job(spec(measurer="farm", on="phone"), SPACE, TOOLCHAIN)
-    running = store.create_job(spec(measurer="farm"), SPACE, TOOLCHAIN)
-    store.commit(running.id, store.claim(running.id), started=[pending(0), pending(1)])
-    store.create_job(spec(), SPACE, TOOLCHAIN)
-    lease = roster.lease("pixel", "job x on lab7")
-    assert lease is not None
-    roster.renew(lease, Tally(trials=9, faults=1, busy_s=2.0))
-    answer = client.get("/v1/devices").json()
-    assert answer["queue"] == {"jobs_queued": 1, "trials_pending": 2}
-    pixel, sim = answer["items"]
-    assert (pixel["name"], pixel["state"], pixel["tags"]) == ("pixel", "leased", ["v68", "lab-2"])
-    assert pixel["lease"]["holder"] == "job x on lab7"
-    assert (pixel["temperature_c"], pixel["failure_share"]) == (31.5, 0.1)
-    assert (pixel["trials"], pixel["faults"], pixel["trials_per_minute"]) == (9, 1, 0.9)
-    assert (pixel["last_check"], sim["last_check_at"]) == ("passed", None)
-    assert (sim["state"], sim["reason"], sim["lease"]) == (
-        "suspect",
-        "new: not checked yet",
-        None,
-    )
 
 
 def test_a_device_is_taken_out_and_comes_back(

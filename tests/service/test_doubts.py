@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from starlette.testclient import TestClient
 
 from db.sql_store import SqlStore
 from tests.service.stored import DOUBTED, problem, store_doubted, store_schedule
 from tuner.search.doubt import NO_COUNTS
+
+pytestmark = pytest.mark.sqlite
 
 
 def test_a_schedule_tells_which_cost_it_hangs_on(client: TestClient, store: SqlStore) -> None:

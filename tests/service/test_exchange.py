@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
@@ -81,21 +80,6 @@ def test_schedules_arrive_with_objects_and_provenance(
         assert elsewhere.artifact(digest).files == store.artifact(digest).files
 
 
-def test_ids_stay(elsewhere: SqlStore, exported: Path, app: FastAPI, client: TestClient) -> None:
-    first = client.get("/v1/schedules").json()["items"]
-    from service.app import create_app
-    from service.settings import Settings
-    from tests.service.gates import OpenGate
-
-    take(elsewhere, exported)
-    there = TestClient(create_app(elsewhere, OpenGate(), Settings()))
-    second = there.get("/v1/schedules").json()["items"]
-    assert [one["id"] for one in second] == [one["id"] for one in first]
-    assert there.get(second[0]["links"]["object"]).status_code == 200
-    about = there.get(second[0]["links"]["provenance"]).json()
-    assert f"{about['job']}-{about['trial']}" == second[0]["id"]
-
-
 def test_only_faster_ones_replace(store: SqlStore, elsewhere: SqlStore, exported: Path) -> None:
     faster = store_schedule(elsewhere, problem(m=64, n=128, k=128), 500)
     assert take(elsewhere, exported) == Imported(3, 2, 1)
@@ -109,18 +93,6 @@ def test_the_same_schedules_make_the_same_file(
 ) -> None:
     export_schedules(store, tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == exported.read_bytes()
-
-
-def test_filters_and_quarantine_keep_schedules_out(store: SqlStore, exported: Path) -> None:
-    from db.schedules import quarantine
-
-    narrow = exported.with_name("narrow.zip")
-    assert export_schedules(store, narrow, kernel="sobel_u8") == 1
-    assert export_schedules(store, narrow, target="hexagon-v66") == 2
-    best = store.best(lookup_of(problem("sobel_u8", target="hexagon-v68")))
-    assert best is not None
-    quarantine.quarantine(store, f"{best.provenance['job']}-0", "a doubt")
-    assert export_schedules(store, narrow) == 2
 
 
 def test_other_toolchains_are_refused_unless_asked_for_and_then_rank_behind(
@@ -349,18 +321,3 @@ def test_a_file_is_opened_as_a_store_of_its_own(store: SqlStore, exported: Path)
         place = inside.place.path
     assert place is not None
     assert not place.exists()
-
-
-def test_a_file_that_cannot_be_opened_is_named(exported: Path) -> None:
-    wrong = exported.with_name("wrong.zip")
-    for content, said in ((b"no zip", "is damaged, cut off or not a zip"), (None, "No such file")):
-        if content is not None:
-            wrong.write_bytes(content)
-        else:
-            wrong.unlink()
-        with pytest.raises(UserError, match=rf"wrong\.zip: .*{said}"), opened(wrong):
-            pass
-    with zipfile.ZipFile(wrong, "w") as archive:
-        archive.writestr("../evil", b"")
-    with pytest.raises(UserError, match=r"wrong\.zip: a member called '\.\./evil'"), opened(wrong):
-        pass

@@ -12,7 +12,7 @@ from service.health import Readiness
 from tests.service.stored import unfit_conductor
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
 from tuner.errors import StoreError
-from tuner.records.trial import JobRequest, Timings
+from tuner.records.trial import JobRequest
 
 KNOWN = {"Authorization": "Bearer of the gate that is open"}
 
@@ -129,25 +129,3 @@ def test_metrics_are_given_while_the_database_is_away(
     found = figures(client)
     assert found["hvxtune_database_up"] == 0
     assert not any(name.startswith("hvxtune_jobs") for name in found)
-
-
-def test_metrics_time_compiling_and_measuring(client: TestClient, store: SqlStore) -> None:
-    job = store.create_job(spec(), SPACE, TOOLCHAIN)
-    token = store.claim(job.id)
-    times = [Timings(0.2, 0.1, 0.05, 0.01), Timings(3.0, 0.5, 7.0, 0.0), Timings(90.0, 0, 0, 0)]
-    store.commit(job.id, token, started=[pending(number) for number in range(4)])
-    trials = [ok(n, artifact(n), timings=found) for n, found in enumerate(times)]
-    store.commit(job.id, token, finished=trials, artifacts=[artifact(n) for n in range(3)])
-    found = figures(client)
-
-    def compiled(limit: str) -> float:
-        return found[f'hvxtune_compile_seconds_bucket{{generator="halide",le="{limit}"}}']
-
-    def measured(limit: str) -> float:
-        return found[f'hvxtune_measure_seconds_bucket{{le="{limit}",measurer="qemu"}}']
-
-    assert [compiled(one) for one in ("0.1", "0.25", "5.0", "60.0", "+Inf")] == [0, 1, 2, 2, 3]
-    assert [measured(one) for one in ("0.1", "0.25", "5.0", "10.0", "+Inf")] == [0, 1, 1, 2, 2]
-    assert found['hvxtune_measure_seconds_sum{measurer="qemu"}'] == pytest.approx(7.65)
-    assert found['hvxtune_measure_seconds_count{measurer="qemu"}'] == 2
-    assert found["hvxtune_candidates_in_flight"] == 1

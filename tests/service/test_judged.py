@@ -18,6 +18,8 @@ from tuner.codegen import judged
 from tuner.records.candidate import Problem
 from tuner.space import Config
 
+pytestmark = pytest.mark.sqlite
+
 
 @pytest.fixture
 def of() -> Problem:

@@ -21,6 +21,8 @@ from tuner.machine.fitness import Abilities, Capacity
 from tuner.measure.farm.roster import Enrolment
 from tuner.records.outcome import Outcome
 
+pytestmark = pytest.mark.sqlite
+
 FILES = Path(__file__).parents[2] / "examples" / "operating"
 METRIC = re.compile(r"\bhvxtune_\w+")
 RECORDED = re.compile(r"\bhvxtune:[\w:]+")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
+
+pytestmark = pytest.mark.sqlite
 
 
 def test_a_parameter_that_is_unknown_or_named_twice_is_refused(client: TestClient) -> None:

@@ -20,6 +20,8 @@ from tests.tuner.jobs.test_network_plans import PLAN
 from tuner.kernels.blocked import BlockedExpandedConv
 from tuner.records.trial import JobState
 
+pytestmark = pytest.mark.sqlite
+
 GEMM = {"kernel": "gemm_u8", "params": {"m": 64, "n": 64, "k": 32}}
 LAYERS: list[dict[str, Any]] = [
     {"name": "a", "operator": "conv", **GEMM, "macs": 30, "steps_apart": 1, "output_bytes": 64},

@@ -22,6 +22,8 @@ from tuner.conformance.patience import PATIENCE_S
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.packages.files import read_folder
 
+pytestmark = pytest.mark.sqlite
+
 
 @pytest.fixture
 def app(store: SqlStore) -> FastAPI:

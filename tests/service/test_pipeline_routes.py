@@ -19,6 +19,8 @@ from tests.service.gates import OpenGate
 from tuner.identity import digest_of_bytes
 from tuner.uploaded import files
 
+pytestmark = pytest.mark.sqlite
+
 LIMIT_BYTES = 64 << 10
 
 

@@ -7,7 +7,6 @@ import re
 import threading
 
 import pytest
-from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from db.access.audit import newest_entries
@@ -18,6 +17,8 @@ from service.logs import NamesRequests
 from tests.service.job_routes import use_stand_ins
 from tuner.records.trial import JobState
 from tuner.search.stopping import StopRequest
+
+pytestmark = pytest.mark.sqlite
 
 JOB = {"kernel": "gemm_u8", "params": {"m": 64, "n": 128, "k": 128}, "budget": {"trials": 3}}
 OURS = re.compile(r"[0-9a-f]{16}")
@@ -81,22 +82,3 @@ def test_a_job_and_the_audit_keep_it_and_its_conductor_works_under_it(
     Conductor(store, run=run).run(leave)
     assert f"r3 job {made['job']} of test: taken up" in lines
     assert "r3 at work" in lines
-
-
-def test_requests_at_the_same_time_keep_their_own(app: FastAPI) -> None:
-    found: dict[str, str] = {}
-
-    def ask(number: int) -> None:
-        own = TestClient(app, raise_server_exceptions=False)
-        for turn in range(5):
-            name = f"r{number}.{turn}"
-            answer = own.get("/v1/kernels/none", headers={"X-Request-ID": name})
-            found[name] = answer.json()["request_id"]
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == {name: name for name in found}
-    assert len(found) == 20

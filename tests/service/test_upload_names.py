@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 
 import pytest
@@ -14,15 +13,8 @@ from db.sql_store import SqlStore
 from service.app import create_app
 from service.auth import Scope
 from service.settings import Settings
-from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.service.gates import CallerGate
-from tests.service.job_routes import use_stand_ins
-from tests.service.stored import store_schedule
 from tuner.errors import UserError
-from tuner.kernels import find_kernel
-from tuner.problem.contract import Contract
-from tuner.problem.target import find_target
-from tuner.records.trial import Submission
 
 NOTHING = {"stages": [], "inputs": [], "outputs": []}
 
@@ -77,35 +69,6 @@ def test_a_private_upload_is_unknown_to_others_even_by_its_digest(store: SqlStor
     assert keep(store, b"secret", "mine", "bob") == kernel, "who has the bytes may use them"
     assert pipelines.named(store, kernel, Viewer("bob")).label == "mine"
     assert meant(store, kernel, "cy") == kernel
-
-
-@pytest.mark.slow
-def test_jobs_and_schedules_keep_the_digest_and_show_the_name(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_stand_ins(monkeypatch)
-    ann, bob = client_of(store, "ann"), client_of(store, "bob")
-    sent = ann.post("/v1/pipelines?name=crisp", content=unseen_pipeline("sharpen")).json()
-    kernel = sent["kernel"]
-    assert (sent["owner"], sent["address"]) == ("ann", "pipeline:ann/crisp")
-    params = {"x": 256, "y": 48}
-    body = {"kernel": "pipeline:crisp", "params": params, "budget": {"trials": 1}}
-    own = ann.post("/v1/jobs", json=body).json()["jobs"][0]
-    assert (own["kernel"], own["display_name"]) == (kernel, "crisp")
-    assert bob.post("/v1/jobs", json=body).status_code == 422
-    of_ann = bob.post("/v1/jobs", json={**body, "kernel": "pipeline:ann/crisp"}).json()["jobs"][0]
-    assert (of_ann["kernel"], of_ann["display_name"]) == (kernel, "ann/crisp")
-
-    bob.post("/v1/pipelines?name=crisp", content=unseen_pipeline("sharpen") + b"")
-    problem = find_kernel(kernel).problem(params, Contract.STATIC, find_target("hexagon-v66"))
-    stored = store_schedule(store, problem, 700, submission=Submission("ann", kernel_label="crisp"))
-    asked = "kernel=pipeline:crisp&param=x=256&param=y=48"
-    best = ann.get(f"/v1/schedules/best?{asked}").json()
-    assert (best["id"], best["kernel"], best["display_name"]) == (stored, kernel, "crisp")
-    assert ann.get("/v1/schedules").json()["items"][0]["display_name"] == "crisp"
-    for path in ("object", "header", "schedule.h", "loopnest"):
-        named = ann.get(f"/v1/schedules/{stored}/{path}").headers["Content-Disposition"]
-        assert re.fullmatch(r'attachment; filename="crisp_x256_[a-z0-9_.]+"', named), named
 
 
 @pytest.mark.sqlite

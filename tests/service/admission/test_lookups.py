@@ -31,6 +31,8 @@ from tests.service.stored import problem, store_schedule
 from tests.service.test_best import ASKED, SHAPE, URL
 from tuner.conformance.patience import PATIENCE_S
 
+pytestmark = pytest.mark.sqlite
+
 BATCH = URL + ":batch"
 
 

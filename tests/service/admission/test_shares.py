@@ -22,6 +22,8 @@ from tests.service.job_routes import made
 from tuner.codegen.fairness import ON_BEHALF_OF
 from tuner.conformance.patience import PATIENCE_S
 
+pytestmark = pytest.mark.sqlite
+
 
 class NamedGate(OpenGate):
     """Lets everybody in, under the name they say."""

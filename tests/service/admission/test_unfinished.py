@@ -15,6 +15,8 @@ from starlette.responses import StreamingResponse
 from tests.service.live import live
 from tuner.conformance.patience import PATIENCE_S
 
+pytestmark = pytest.mark.sqlite
+
 
 @pytest.fixture
 def app(app: FastAPI) -> FastAPI:

@@ -24,6 +24,8 @@ from service.token_text import new_token_text
 from tests.service.live import live
 from tuner.conformance.patience import PATIENCE_S
 
+pytestmark = pytest.mark.sqlite
+
 HUGE = 512 << 20
 SHOWN = {"none": None, "read": ("read",), "submit": ("submit",), "admin": ("admin",)}
 

@@ -17,6 +17,8 @@ from service.auth import audit
 from service.routers import ROUTERS
 from service.token_text import new_token_text
 
+pytestmark = pytest.mark.sqlite
+
 ONLY_ASKS = {"POST /v1/schedules/best:batch"}
 """Routes that change nothing, though their method may."""
 MOST_CALLS = 6

@@ -19,6 +19,8 @@ from service.routers import ROUTERS
 from service.token_text import new_token_text
 from tests.service.auth.conftest import GetToken, bearing
 
+pytestmark = pytest.mark.sqlite
+
 
 def all_routes() -> Iterator[tuple[str, APIRoute]]:
     for name in ROUTERS:

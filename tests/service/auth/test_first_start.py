@@ -27,6 +27,8 @@ from tests.service.served import served
 from tuner.errors import UserError
 from tuner.machine.addresses import is_loopback
 
+pytestmark = pytest.mark.sqlite
+
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - what is refused here
 
 

@@ -10,6 +10,8 @@ from service.token_text import new_token_text
 from tests.service.auth.conftest import GetToken, bearing
 from tuner.errors import StoreError
 
+pytestmark = pytest.mark.sqlite
+
 
 @pytest.mark.parametrize("scope", ["read", "operate", "admin"])
 def test_who_may_look_is_told_which_database(

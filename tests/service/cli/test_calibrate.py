@@ -81,20 +81,6 @@ def test_the_file_is_written_and_says_how_to_use_it(hvxtune, samples, simulated,
         assert "measured on bench phone" in specs[name].source
 
 
-@pytest.mark.slow
-def test_what_the_samples_cannot_tell_is_refused_and_nothing_written(
-    hvxtune, samples, simulated, tmp_path
-):
-    answer = hvxtune(
-        "farm", "calibrate", "--samples", str(samples), "--output", str(tmp_path / "no.toml")
-    )
-    said = answer.err.splitlines()[-1]  # behind progress, if the machine is slow
-    assert answer.status == 2
-    assert "l2_bandwidth (no sample depends on it)" in said
-    assert "--fix parallel_loop --fix task" in said
-    assert not (tmp_path / "no.toml").exists()
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [

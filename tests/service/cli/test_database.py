@@ -144,16 +144,3 @@ def test_the_artifacts_are_counted_and_lost_ones_named(
     storage.delete(first)
     assert main(["db", "artifacts", "--sweep"]) == 1
     assert f"1 missing: {first}" in capsys.readouterr().out
-
-
-def test_artifacts_elsewhere_are_told_and_may_be_adopted(
-    filled: SqlStore,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("HVXTUNE_ARTIFACTS", f"folder:{tmp_path / 'other'}")
-    assert main(["db", "artifacts"]) == Exit.UNREACHABLE
-    assert "and not in folder:" in capsys.readouterr().err
-    assert main(["db", "artifacts", "--adopt"]) == 1, "two are missing there"
-    assert "2 missing" in capsys.readouterr().out

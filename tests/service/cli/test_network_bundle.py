@@ -48,30 +48,3 @@ def test_it_tells_what_is_left_to_the_program(
     header = (tmp_path / "out" / "include" / "two.h").read_text()
     assert "int two_run(const uint8_t *input, uint8_t *output, void *arena);" in header
     assert "int two_layer_Softmax_" in header
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--name", "mobilenet-v2"], "the name 'mobilenet-v2' of the bundle"),
-        (["-o", "FULL"], "has other files: mine.txt"),
-        (["--target", "hexagon-v1"], "hexagon-v1"),
-    ],
-)
-def test_a_wrong_request_is_one_line(
-    model: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    said: str,
-) -> None:
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "mine.txt").write_text("mine")
-    given = [word.replace("FULL", str(tmp_path / "full")) for word in arguments]
-    output = [] if "-o" in given else ["-o", str(tmp_path / "out")]
-    assert main(["network", "bundle", str(model), *output, *given]) == 2
-    captured = capsys.readouterr()
-    assert said in captured.err
-    assert captured.err.count("\n") == 1
-    assert captured.out == ""
-    assert (tmp_path / "full" / "mine.txt").read_text() == "mine"

@@ -3,17 +3,13 @@ tests/examples/test_locked_network.py."""
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import onnx
 import pytest
 
-from db import open_store
-from db.exchange import export_schedules
 from tests.rig.models.builder import Builder
 from tests.rig.models.quantized import Quantizing, quantized
-from tests.service.stored import problem, store_schedule
 
 
 @pytest.fixture(scope="module")
@@ -50,30 +46,3 @@ def test_a_folder_with_other_files_is_left_alone(hvxtune, model: Path, tmp_path:
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "mine.txt").write_text("mine")
     assert "two has other files: mine.txt" in hvxtune("fetch", "--network", str(model)).error_line
-
-
-@pytest.mark.slow
-def test_a_file_of_schedules_is_not_taken_on_trust(hvxtune, model: Path, tmp_path: Path) -> None:
-    file = tmp_path / "schedules.zip"
-
-    def fetched() -> str:
-        line = hvxtune("fetch", "--network", str(model), "--from", "schedules.zip").error_line
-        assert not (tmp_path / "hvxtune.lock").exists()
-        return str(line)
-
-    file.write_bytes(b"PK, but no zip")
-    assert "schedules.zip: the file is damaged, cut off or not a zip" in fetched()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("../evil", b"")
-    assert "schedules.zip: a member called '../evil'" in fetched()
-    with open_store() as store:
-        store_schedule(store, problem(m=64, n=128, k=128), 1000)
-        export_schedules(store, file)
-    assert "no schedule is stored for 2 of 2 functions" in fetched()
-    with zipfile.ZipFile(file) as archive:
-        held = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, content in held.items():
-            changed = content + b"!" if name.startswith("files/") else content
-            archive.writestr(name, changed)
-    assert "has another digest than its name says" in fetched()

@@ -26,7 +26,6 @@ from tests.service.gates import OpenGate
 from tests.service.live import live
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
-from tuner.identity import digest_of_bytes
 from tuner.jobs.tuning import run
 from tuner.problem.default_target import DEFAULT_TARGET, TARGET_VARIABLE
 from tuner.records.trial import JobRequest, JobState, Submission
@@ -110,21 +109,6 @@ def test_jobs_and_show_are_the_same_from_both_sides(hvxtune, there):
     here = hvxtune("show", job, "--json", "--server", "").json
     assert [trial["config"] for trial in away["trials"]] == [t["config"] for t in here["trials"]]
     assert away["best"]["cycles"] == here["best"]["cycles"]
-
-
-def test_best_there_hands_out_the_same_schedule(hvxtune, there, tmp_path):
-    tuned = hvxtune(*TUNE, "--json").json
-    options = ["--object", "k.o", "--header", "k.h", "--schedule", "k.s.h", "--json"]
-    away = hvxtune("best", "scale_u8", *options)
-    assert away.status == 0
-    here = hvxtune("best", "scale_u8", "--json", "--server", "").json
-    for field, value in here.items():
-        if field != "provenance":
-            assert away.json[field] == value, field
-    assert away.json["provenance"]["job"] == tuned["job"]
-    data = (tmp_path / "k.o").read_bytes()
-    assert digest_of_bytes(data) == tuned["best"]["object_digest"]
-    assert (tmp_path / "k.h").read_bytes() == b"header" + data
 
 
 def test_best_there_is_remembered(hvxtune, there, monkeypatch):
@@ -246,46 +230,6 @@ def test_a_network_is_tuned_and_planned_there_from_its_shapes(
     assert (watched.status, watched.json) == (0, hvxtune("show", form["batch"], "--json").json)
     planned = hvxtune("network", "plan", str(model), "--topology", "phone.toml", "--json")
     assert f"kept with network {form['batch']}" in planned.err
-
-
-def test_pause_resume_and_cancel_there(hvxtune, there, bench, store, monkeypatch):
-    in_trial, go_on = threading.Event(), threading.Event()
-    heartbeat, seen = store.heartbeat, []
-
-    def heard(*job):
-        seen.append(heartbeat(*job))
-        return seen[-1]
-
-    monkeypatch.setattr(store, "heartbeat", heard)
-
-    def measure():
-        in_trial.set()
-        assert go_on.wait(PATIENCE_S)
-
-    bench.on_measure = measure
-    answers = []
-    tuning = threading.Thread(target=lambda: answers.append(submit(there)))
-    tuning.start()
-    assert in_trial.wait(PATIENCE_S)
-    (job,) = store.jobs()
-    assert hvxtune("job", "pause", job.id).status == 0
-    until(lambda: JobRequest.PAUSE in seen)  # a quick machine could do all trials before the next
-    go_on.set()
-    tuning.join()
-    until(lambda: store.job(job.id).paused)
-    assert "paused" in hvxtune("jobs").out
-    resumed = hvxtune("job", "resume", job.id, "--json")
-    assert resumed.json["state"] == "done"
-    ended = hvxtune("job", "cancel", job.id)
-    assert ended.status == 2
-    assert "done" in ended.error_line
-
-
-def submit(url):
-    from service.client import Client
-
-    with Client(url) as client:
-        return client.submit("scale_u8", trials=400, workers=1)
 
 
 @pytest.fixture

@@ -51,16 +51,6 @@ def test_every_layer_has_a_row_and_all_have_a_sum(tune):
 
 
 @pytest.mark.slow
-def test_what_one_workload_found_is_tried_for_the_others(tune, hvxtune, bench):
-    bench.cycles = lambda text: 1000 * (1 + sum(text.encode()) % 7)
-    rows = tune("--trials", "20", "--json").json["jobs"]
-    shown = [hvxtune("show", row["job"], "--json").json for row in rows]
-    origins = {trial["origin"] for one in shown for trial in one["trials"]}
-    jobs = [row["job"] for row in rows]
-    assert any(origin.startswith(f"transfer:{job}-") for origin in origins for job in jobs)
-
-
-@pytest.mark.slow
 def test_what_the_time_cuts_short_is_no_trial_and_the_command_ends(tune, bench, monkeypatch):
     running, closed = threading.Event(), threading.Event()
 

@@ -53,21 +53,6 @@ def test_tune_with_several_goals_gives_their_front(hvxtune, bench):
     assert "no other trial is better in cycles and code_bytes" in text
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--objectives", "code_bytes"], "add cycles"),
-        (["--objectives", "cycles,ddr_bytes"], "does not count ddr_bytes"),
-        (["--objectives", "cycles,code_bytes", "--sampler", "surrogate"], "brute"),
-        (["--objectives", "cycles,code_bytes", "--until-gain", "1%"], "estimated for cycles alone"),
-    ],
-)
-def test_goals_that_cannot_be_had_are_refused(hvxtune, bench, options, told):
-    answer = hvxtune(*TUNE, *options)
-    assert answer.status == 2
-    assert told in answer.err
-
-
 def test_a_job_without_one_valid_trial_fails(hvxtune, bench):
     bench.broken_everywhere = True
     answer = hvxtune(*TUNE, "--json")

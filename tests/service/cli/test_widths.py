@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from db import open_store
-from service.cli import output
 from tests.service.cli.test_batches import stored
 from tests.service.stored import unfit_conductor
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, spec
@@ -92,14 +89,3 @@ def test_lists_fit_the_terminal_and_cut_no_id(hvxtune, lab, monkeypatch):
 
 def stop(_seconds: float) -> None:
     raise KeyboardInterrupt
-
-
-def test_a_folded_command_is_one_for_the_shell(hvxtune, lab, monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "60")
-    output.print_command("use it:      ", "printf %s, " + " ".join(f"word{n}" for n in range(20)))
-    shown = capsys.readouterr().out
-    assert max(map(len, shown.splitlines())) <= 60
-    done = subprocess.run(
-        ["sh", "-c", shown.removeprefix("use it:")], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "".join(f"word{n}," for n in range(20))

@@ -130,11 +130,6 @@ def test_an_object_that_is_not_the_offered_one_is_not_pinned(get, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_offline_needs_a_pin(get):
-    with pytest.raises(UserError, match="'add' is not pinned"):
-        get(wish(), None)
-
-
 def test_a_weaker_promise_does_not_get_what_needs_a_stronger_one(get, tmp_path):
     get(wish(), Shelf())
     with pytest.raises(UserError, match="the contract does not hold") as caught:

@@ -23,6 +23,8 @@ from tests.service.live import live
 from tests.service.served import environment, served
 from tuner.errors import UserError
 
+pytestmark = pytest.mark.sqlite
+
 PROXY, PROXY_6 = "10.1.2.3", "::ffff:10.1.2.3"
 STRANGER = "198.51.100.7"
 CLAIMED = {"X-Forwarded-For": "192.0.2.9", "X-Forwarded-Proto": "https"}
