@@ -56,7 +56,6 @@ UseDatabase = Callable[[Path], None]
 
 
 SAMPLED = {
-    "test_farm_rig.py::test_jobs_end_well_whatever_happens_to_a_phone": 5,
     "test_one_best.py::test_the_best": 2,
     "test_references.py::test_each_intrinsic_is_what_hexagon_code_makes_of_it": 3,
     "test_registered_kernels.py::test_default_and_textbook_code_is_right": 7,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import harness
-from benchmarks.harness import BENCHMARKS, Kept, Report
+from benchmarks.harness import BENCHMARKS, Report
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,14 +69,3 @@ def test_a_bar_that_is_missed_fails_the_run(most: float | None, least: float | N
     report = Report(as_json=True)
     report.bar("ratio", 1.0, most=most, least=least)
     assert report.missed
-
-
-def test_what_is_kept_is_found_again_but_for_a_line_cut_short(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "rows.jsonl"
-    kept = Kept(path)
-    kept["a"], kept["b"] = {"cycles": 3}, None
-    path.write_text(path.read_text() + '["c", {"cyc')
-    again = Kept(path)
-    assert (again["a"], "b" in again, "c" in again) == ({"cycles": 3}, True, False)
-    again["c"] = 4
-    assert Kept(path)["c"] == 4

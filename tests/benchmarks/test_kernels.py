@@ -71,18 +71,3 @@ def test_a_best_that_is_not_lowest_in_both_fails_the_run(
 ) -> None:
     monkeypatch.setitem(CELLS, "best", worse)
     assert run(tmp_path / "rows.json") == 1
-
-
-def test_a_run_that_was_stopped_goes_on_after_the_last_cell(
-    measured: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as broken:
-        broken.setitem(CELLS, "textbook", STOPPED)
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path / "rows.json")
-    measured.clear()
-    assert run(tmp_path / "rows.json") == 0
-    assert measured == ["textbook", "best"]
-    measured.clear()
-    assert run(tmp_path / "rows.json") == 0
-    assert measured == []

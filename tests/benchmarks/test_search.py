@@ -10,7 +10,7 @@ import pytest
 from benchmarks import harness, samplers, transfer
 from benchmarks.harness import Report
 from benchmarks.search.comparison import Comparison
-from benchmarks.search.replay import Replay, replay
+from benchmarks.search.replay import Replay
 from benchmarks.search.tables import write_table
 from tests.benchmarks.search.test_tables import tiling_table
 from tuner.search.samplers import DEFAULT_SAMPLER
@@ -35,13 +35,6 @@ def test_bars_are_met_or_not_each_by_itself(
     said = capsys.readouterr()
     assert said.out.count("MISSED") + len(said.err.splitlines()) == missed
     assert report.missed == bool(missed)
-
-
-def test_a_replay_tells_what_it_tried_and_begins_with_what_is_transferred() -> None:
-    wanted = TABLE.rows[7].config
-    run = replay(TABLE, "random", 1, trials=5, starts=True, transfers=[wanted, TABLE.starts[0]])
-    assert run.tried[:2] == (wanted, TABLE.starts[0])
-    assert len(run.tried) == len(set(run.tried)) == 5
 
 
 def test_pairs_are_tables_of_one_kernel(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:

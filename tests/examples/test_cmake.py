@@ -175,18 +175,3 @@ endif()
     assert "the sources of 'scheduled' have changed" in refused.stderr
     good(project.configure("-DHVXTUNE_UPDATE=ON"))
     good(project.configure())
-
-
-def test_a_broken_promise_is_printed_without_a_c_library(project):
-    program = project.source / "main.cpp"
-    text = program.read_text()
-    own = "#define HVXTUNE_BROKEN_PROMISE(text) simulator_fail(text)\n"
-    assert own in text
-    text = text.replace(own, "#define HVXTUNE_CHECK_PROMISES 1\n")
-    text = text.replace("(elements);", "(elements) + 1;")
-    program.write_text(text)
-    good(project.configure())
-    good(project.make())
-    ran = simulate(project.build / "gemm_example")
-    assert ran.stdout == "gemm: A is not aligned to 128 bytes\n"
-    assert ran.returncode != 0

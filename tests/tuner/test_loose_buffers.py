@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pytest
 
@@ -22,11 +20,6 @@ TARGET = find_target("hexagon-v66")
 ALIGNMENT = TARGET.vector_alignment_bytes
 
 
-def kept(n: int, contract: Contract, **params: int) -> tuple[Contract, ...]:
-    kernel = LooseU8()
-    return kernel.kept_contracts(kernel.problem({"n": n, **params}, contract, TARGET))
-
-
 @pytest.mark.parametrize("contract", Contract)
 @pytest.mark.parametrize("dtype", ["uint8", "int32"])
 @pytest.mark.parametrize("extent", [3, 256])
@@ -37,15 +30,6 @@ def test_a_loose_buffer_begins_off_vectors_and_its_rows_at_odd_strides(contract,
     assert layout.strides[0] > extent
     assert layout.strides[0] % 2
     assert layout.span_bytes == 4 * layout.strides[0] * spec.element_bytes
-
-
-def test_rows_of_several_dimensions_stay_dense_where_shapes_are_static():
-    spec = BufferSpec("frame", "uint8", (4, 64, 3), "input", loose=2)
-    assert layout_of(spec, Contract.STATIC, TARGET).strides[1:] == (3, 1)
-    assert layout_of(spec, Contract.STATIC, TARGET).strides[0] > 3 * 64
-    assert layout_of(spec, Contract.HOST, TARGET).strides[1] > 3  # nobody knows an extent there
-    whole = layout_of(spec._replace(loose=3), Contract.STATIC, TARGET)
-    assert (whole.strides, whole.host_offset_bytes) == ((192, 3, 1), 1)
 
 
 def test_verified_and_timed_calls_get_loose_buffers_so_and_others_aligned():
@@ -90,20 +74,3 @@ def test_what_nobody_chose_is_in_no_key():
     with pytest.raises(UserError, match="input_loose=3 of loose_u8") as refused:
         kernel.workload({"input_loose": 3})
     assert refused.value.accepted == "0 to 2"
-
-
-def test_contracts_that_a_caller_keeps_ask_no_strides_of_loose_buffers():
-    every = tuple(Contract)
-    without = {Contract.STRIDE, Contract.EXTENT}
-    assert kept(512, Contract.STATIC) == kept(512, Contract.STATIC, input_loose=1) == every
-    assert set(every) - set(kept(500, Contract.STATIC)) == without
-    # The output's rows are no whole vectors either.
-    assert kept(500, Contract.STATIC, input_loose=1) == kept(500, Contract.STATIC)
-    assert kept(500, Contract.STRIDE, input_loose=1) == every[:3]
-
-    class OnlyInput(LooseU8):
-        def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-            return super().buffers(params)[:1]
-
-    problem = OnlyInput().problem({"n": 500, "input_loose": 1}, Contract.STATIC, TARGET)
-    assert OnlyInput().kept_contracts(problem) == (*every[:3], Contract.STATIC)

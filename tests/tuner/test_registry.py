@@ -67,13 +67,6 @@ def test_a_broken_package_is_named(install: Install, place: str, why: str) -> No
     assert "upgrade or uninstall annealing-search" in str(caught.value)
 
 
-def test_two_packages_with_the_same_name_are_both_named(install: Install) -> None:
-    install("one", "annealing = annealing:Annealing")
-    install("two", "annealing = annealing:Other")
-    with pytest.raises(ToolchainError, match=r"defined by (one and two|two and one)"):
-        registry().find("annealing")
-
-
 def test_an_unknown_name_is_told_what_there_is(install: Install) -> None:
     install("annealing-search", "annealing = annealing:Annealing")
     with pytest.raises(UserError, match=r"unknown sampler 'anealing'.*random, annealing.*mean"):

@@ -45,15 +45,6 @@ def test_the_networks_have_the_multiplications_that_their_papers_say() -> None:
     assert macs("resnet50_int8", *weighted) - stem == pytest.approx(4.09e9, rel=0.01)
 
 
-def test_a_file_is_a_set_too(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(LAYER + LAYER + "params = { width = 7 }\n" + LAYER)
-    found = find_set(str(path))
-    assert found.name == "mine"
-    assert [m.occurrences for m in found.members] == [2, 1]
-    assert found.members[1].workload.params["width"] == 7
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

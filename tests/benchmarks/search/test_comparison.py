@@ -7,26 +7,18 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.search.comparison import (
-    BUDGETS,
-    Comparison,
     PairedRatio,
     Verdict,
-    is_held_out,
     paired,
 )
 from benchmarks.search.replay import Replay
 from tests.benchmarks.search.test_tables import tiling_table
-from tuner.search.samplers.surrogate import CHOSEN_ON
 
 TABLE = tiling_table()
 
 
 def run(sampler, seed, best, table="tiling"):
     return Replay(table, sampler, seed, (best,), 1.0)
-
-
-def of_kernel(name, kernel):
-    return replace(TABLE, name=name, notes={"kernel": kernel})
 
 
 def test_pairing_takes_out_what_seeds_share():
@@ -61,21 +53,3 @@ def test_tables_count_alike_and_the_worst_is_named():
 )
 def test_verdicts_follow_from_the_interval(interval, verdict):
     assert PairedRatio("one", "other", 20, 1.0, interval, "t", 1.0).verdict == verdict
-
-
-def test_tables_that_settings_were_chosen_on_do_not_judge():
-    chosen, held_out = of_kernel("a", min(CHOSEN_ON)), of_kernel("b", "unheard_of")
-    runs = tuple(
-        run(sampler, 0, best, table)
-        for sampler, best, table in [
-            ("surrogate", 1.0, "a"), ("tpe", 8.0, "a"), ("surrogate", 2.0, "b"), ("tpe", 1.0, "b"),
-        ]
-    )  # fmt: skip
-    found = Comparison((chosen, held_out), ("tpe", "surrogate"), runs)
-    assert [is_held_out(t) for t in found.tables] == [False, True]
-    assert found.judged == (held_out,)
-    assert [p.trials for p in found.pairs()] == list(BUDGETS)
-    assert {(p.sampler, p.other, p.ratio) for p in found.pairs()} == {("surrogate", "tpe", 2.0)}
-    assert found.overall()[0].sampler == "tpe"
-    only = Comparison((chosen,), ("tpe", "surrogate"), runs)
-    assert only.judged == (chosen,)

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from benchmarks.search.comparison import BUDGETS, Comparison, compare
-from benchmarks.search.replay import Replay, replay
+from benchmarks.search.replay import replay
 from benchmarks.search.tables import Row, Table, read_table, write_table
 from tests.tuner.space.test_space import TILING
 from tuner.errors import UserError
@@ -87,21 +87,6 @@ def test_a_replay_ends_at_the_optimum_when_the_space_is_through(sampler, in_flig
     assert len(run.best) == len(table.rows)
     assert run.at(200) == 1.0
     assert list(run.best) == sorted(run.best, reverse=True)
-
-
-def test_figures_are_geometric_means_with_intervals_and_worst_runs():
-    runs = (
-        Replay("t", "one", 0, (2.0,) * 20 + (1.0,), 3.0),
-        Replay("t", "one", 1, (8.0,) * 20 + (1.0,), 5.0),
-    )
-    [result] = Comparison((tiling_table(),), ("one",), runs).of_table("t")
-    at_20, *later = result.figures
-    assert (at_20.trials, at_20.worst) == (20, 8.0)
-    assert at_20.geometric_mean == pytest.approx(4.0)
-    assert at_20.interval[0] < 4.0 < at_20.interval[1]
-    assert at_20.interval[0] * at_20.interval[1] == pytest.approx(16.0)
-    assert all(f.geometric_mean == f.worst == 1.0 for f in later)
-    assert result.own_ms == 4.0
 
 
 @pytest.mark.slow

@@ -1,5 +1,4 @@
-"""Networks with channels last, described once: :mod:`tests.rig.models.twins` writes them in both
-formats."""
+"""Networks with channels last, which :mod:`tests.rig.models.twins` writes as TFLite models."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""One description, both formats: a graph with channels last as a TFLite and as an ONNX model.
-
-TFLite has its own names for attributes, pads by rule and has other orders of weights; the ONNX
-model is in QOperator form with ``channels_last``, as onnxruntime saves its optimized models.
-"""
+"""Graphs with channels last as TFLite models, which pad by rule and have names of attributes and
+orders of weights of their own."""
 
 from __future__ import annotations
 
@@ -10,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
 from tuner.network import Graph, Node
 from tuner.network.graph import Array, Quantization
@@ -135,11 +130,6 @@ class TfliteWriter:
         self.add(name, inputs, node, kind, **options)
 
     def _matmul(self, node: Node, attributes: dict[str, Any]) -> None:
-        if self._graph.constant(node.inputs[1]) is None:
-            inputs = [self.place(name) for name in node.inputs]
-            kind = "BatchMatMulOptions"
-            self.add("BATCH_MATMUL", inputs, node, kind, AdjX=False, AdjY=False)
-            return
         image = node.inputs[0]
         inputs = [self.place(image), self._weights(node, (1, 0)), *self._bias(node, image)]
         self.add(
@@ -151,16 +141,9 @@ class TfliteWriter:
             KeepNumDims=len(self._graph.tensors[image].shape) != 2,
         )
 
-    def _two(self, name: str, node: Node, attributes: Mapping[str, Any]) -> None:
-        inputs = [self.place(tensor) for tensor in node.inputs]
-        kind = f"{name.title()}Options"
-        self.add(name, inputs, node, kind, **self._activation(attributes))
-
     def _add(self, node: Node, attributes: dict[str, Any]) -> None:
-        self._two("ADD", node, attributes)
-
-    def _mul(self, node: Node, attributes: dict[str, Any]) -> None:
-        self._two("MUL", node, attributes)
+        inputs = [self.place(tensor) for tensor in node.inputs]
+        self.add("ADD", inputs, node, "AddOptions", **self._activation(attributes))
 
     def _pool(self, name: str, node: Node, attributes: dict[str, Any]) -> None:
         high, wide = attributes["kernel"]
@@ -215,153 +198,7 @@ class TfliteWriter:
         inputs = [self.place(node.inputs[0]), self.constant(shape)]
         self.add("RESHAPE", inputs, node, "ReshapeOptions", NewShape=np.array(shape, np.int32))
 
-    def _transpose(self, node: Node, attributes: dict[str, Any]) -> None:
-        inputs = [self.place(node.inputs[0]), self.constant(attributes["order"])]
-        self.add("TRANSPOSE", inputs, node, "TransposeOptions")
-
-    def _pad(self, node: Node, attributes: dict[str, Any]) -> None:
-        widths = np.stack([attributes["before"], attributes["after"]], 1)
-        inputs = [self.place(node.inputs[0]), self.constant(widths)]
-        if attributes["mode"] == "reflect":
-            self.add("MIRROR_PAD", inputs, node, "MirrorPadOptions", Mode=0)
-            return
-        self.add("PAD", inputs, node, "PadOptions")
-
-    def _slice(self, node: Node, attributes: dict[str, Any]) -> None:
-        parts = [attributes[name] for name in ("starts", "stops", "steps")]
-        inputs = [self.place(node.inputs[0]), *map(self.constant, parts)]
-        masks = ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask")
-        self.add("STRIDED_SLICE", inputs, node, "StridedSliceOptions", **dict.fromkeys(masks, 0))
-
-    def _quantize(self, node: Node, attributes: dict[str, Any]) -> None:
-        self.add("QUANTIZE", [self.place(node.inputs[0])], node, "QuantizeOptions")
-
-    def _dequantize(self, node: Node, attributes: dict[str, Any]) -> None:
-        self.add("DEQUANTIZE", [self.place(node.inputs[0])], node, "DequantizeOptions")
-
 
 def as_tflite(graph: Graph) -> bytes:
     """``graph`` as a TFLite file."""
     return written(TfliteWriter(graph).model())
-
-
-class _OnnxWriter:
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._initializers: list[TensorProto] = []
-        self._nodes: list[onnx.NodeProto] = []
-
-    def model(self) -> onnx.ModelProto:
-        graph = self._graph
-        for node in graph.nodes:
-            self._write(node, dict(node.attributes))
-        used = {name for node in graph.nodes for name in node.inputs}
-        for name in used:
-            if (array := graph.constant(name)) is not None:
-                self._initializers.append(numpy_helper.from_array(array, name))
-        ends = [
-            [helper.make_tensor_value_info(n, self._type(n), graph.tensors[n].shape) for n in names]
-            for names in (graph.inputs, graph.outputs)
-        ]
-        made = helper.make_graph(self._nodes, "twin", *ends, self._initializers)
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-        return helper.make_model(made, opset_imports=opsets, ir_version=9)
-
-    def _type(self, name: str) -> int:
-        return helper.np_dtype_to_tensor_dtype(np.dtype(self._graph.tensors[name].dtype))
-
-    def _scale(self, name: str) -> list[str]:
-        """The names of the scale and zero point of a tensor."""
-        held = self._graph.tensors[name]
-        assert held.quantization is not None
-        one = not held.quantization.per_channel
-        scale = np.array(held.quantization.scale, np.float32)
-        zero = np.array(held.quantization.zero_point, held.dtype)
-        names = [f"{name}:scale", f"{name}:zero"]
-        known = {tensor.name for tensor in self._initializers}
-        for label, array in zip(names, (scale, zero), strict=True):
-            if label not in known:
-                array = array.reshape(()) if one else array
-                self._initializers.append(numpy_helper.from_array(array, label))
-        return names
-
-    def _add(self, operator: str, inputs: Sequence[str], node: Node, **attributes: Any) -> None:
-        domain = "" if operator in _OWN else "com.microsoft"
-        made = helper.make_node(
-            operator, inputs, node.outputs, node.name, domain=domain, **attributes
-        )
-        self._nodes.append(made)
-
-    def _scaled(self, name: str) -> list[str]:
-        return [name, *self._scale(name)]
-
-    def _write(self, node: Node, attributes: dict[str, Any]) -> None:
-        (made,) = node.outputs
-        first = node.inputs[0]
-        match node.operator:
-            case "conv":
-                inputs = [*self._scaled(first), *self._scaled(node.inputs[1]), *self._scale(made)]
-                window = self._window(attributes)
-                group = attributes["group"]
-                inputs += node.inputs[2:]
-                self._add("QLinearConv", inputs, node, group=group, channels_last=1, **window)
-            case "matmul" if len(node.inputs) == 3:
-                inputs = [*self._scaled(first), *self._scaled(node.inputs[1]), node.inputs[2]]
-                self._add("QGemm", [*inputs, *self._scale(made)], node)
-            case "matmul" | "add" | "mul":
-                name = {"matmul": "QLinearMatMul", "add": "QLinearAdd", "mul": "QLinearMul"}
-                inputs = [*self._scaled(first), *self._scaled(node.inputs[1]), *self._scale(made)]
-                self._add(name[node.operator], inputs, node)
-            case "average_pool":
-                inputs = [*self._scaled(first), *self._scale(made)]
-                window = self._window(attributes)
-                del window["dilations"]
-                self._add("QLinearAveragePool", inputs, node, channels_last=1, **window)
-            case "max_pool":
-                self._add("NhwcMaxPool", [first], node, **self._window(attributes))
-            case "concat":
-                parts = [text for name in node.inputs for text in self._scaled(name)]
-                inputs = [*self._scale(made), *parts]
-                self._add("QLinearConcat", inputs, node, axis=attributes["axis"])
-            case "softmax":
-                inputs = [*self._scaled(first), *self._scale(made)]
-                self._add("QLinearSoftmax", inputs, node, axis=attributes["axis"], opset=17)
-            case "table":
-                self._add("QLinearSigmoid", [*self._scaled(first), *self._scale(made)], node)
-            case "reshape":
-                shape = self._numbers(f"{made}:shape", attributes["shape"])
-                self._add("Reshape", [first, shape], node)
-            case "resize":
-                sizes = self._numbers(f"{made}:sizes", attributes["shape"])
-                self._add(
-                    "Resize",
-                    [first, "", "", sizes],
-                    node,
-                    mode=attributes["mode"],
-                    coordinate_transformation_mode=attributes["coordinates"],
-                    nearest_mode=attributes["nearest"],
-                )
-            case other:
-                raise NotImplementedError(other)
-
-    def _numbers(self, name: str, values: Sequence[int]) -> str:
-        self._initializers.append(numpy_helper.from_array(np.array(values, np.int64), name))
-        return name
-
-    def _window(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        assert not {"low", "high"} & attributes.keys(), "QOperator form clips by ranges alone"
-        return {
-            "kernel_shape": attributes["kernel"],
-            "strides": attributes["strides"],
-            "dilations": attributes["dilations"],
-            "pads": attributes["pads"],
-        }
-
-
-_OWN = ("Reshape", "Resize", "QLinearMatMul")
-
-
-def as_onnx(graph: Graph) -> bytes:
-    """``graph`` as an ONNX file in QOperator form."""
-    made: bytes = _OnnxWriter(graph).model().SerializeToString()
-    return made

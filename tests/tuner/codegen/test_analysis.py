@@ -7,76 +7,44 @@ import copy
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
-from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
-from tuner.codegen.halide.uploads.analysis import Sizes
+from tuner.codegen.halide.uploads import Analysis, SizeParam, analyse_pipeline, reference_outputs
 from tuner.codegen.halide.uploads.expressions import divided
 from tuner.errors import UserError
-from tuner.space.derivation import BufferFacts
+from tuner.space.derivation import BufferFacts, PipelineFacts, StageFacts, UpdateFacts
+from tuner.space.derivation.facts import ScalarFacts
 
-GOOD: dict[str, Any] = {
-    "inputs": [
-        {"name": "a", "dtype": "uint8", "mins": [-1], "extents": [10], "free": [], "loose": 0},
-    ],
-    "outputs": [
-        {"name": "f", "dtype": "uint8", "mins": [0], "extents": [8], "free": [], "loose": 1},
-    ],
-    "scalars": [{"name": "s", "dtype": "int8", "value": -3}],
-    "stages": [
-        {
-            "name": "f",
-            "dimensions": ["x"],
-            "extents": [8],
-            "bits": 8,
-            "narrowest_bits": 8,
-            "widest_bits": 8,
-            "reads": [],
-            "clamped": False,
-            "operations": 2,
-            "updates": [
-                {
-                    "pure": [],
-                    "rvars": [["r$x", 4]],
-                    "scans": True,
-                    "combines": "",
-                    "dot": False,
-                    "backwards": False,
-                    "across": "",
-                    "quads": False,
-                }
-            ],
-            "values": 1,
-            "divides": ["*"],
-            "strided": [["x", 1]],
-            "picks": False,
-            "skipped": False,
-            "is_output": True,
-            "is_edge": False,
-            "apart": False,
-            "gathers": False,
-            "looks_up": False,
-            "inputs": ["a"],
-            "chooses": [],
-            "repeats": False,
-        }
-    ],
-    "params": [
-        {
-            "name": "x",
-            "default": 8,
-            "doc": "extent",
-            "minimum": 1,
-            "maximum": 65536,
-            "is_extent": True,
-            "is_optional": False,
-        }
-    ],
-}
+_FACTS = PipelineFacts(
+    (BufferFacts("a", "uint8", (-1,), (10,)),),
+    (BufferFacts("f", "uint8", (0,), (8,), loose=1),),
+    (
+        StageFacts(
+            name="f",
+            dimensions=("x",),
+            extents=(8,),
+            bits=8,
+            narrowest_bits=8,
+            widest_bits=8,
+            reads=(),
+            clamped=False,
+            operations=2,
+            updates=(UpdateFacts((), (("r$x", 4),), scans=True, combines="", dot=False),),
+            divides=("*",),
+            strided=(("x", 1),),
+            is_output=True,
+            inputs=("a",),
+        ),
+    ),
+    (ScalarFacts("s", "int8", -3),),
+)
+_SIZE = SizeParam("x", 8, "extent", 1, 65536, is_extent=True, is_optional=False)
+GOOD: dict[str, Any] = json.loads(json.dumps({**asdict(_FACTS), "params": [asdict(_SIZE)]}))
 
 PREAMBLE = """
 import base64, sys
@@ -165,18 +133,6 @@ def test_what_vectors_cannot_do_is_told():
 
 
 @pytest.mark.slow
-def test_a_stencil_without_edges_reads_before_its_input():
-    data = made(
-        "h = hl.Func('h')\nh[x, y] = image[x - 2, y] + image[x, y + 1]\nout = hl.Pipeline(h)"
-    )
-    facts = analyse_pipeline(data, {"x": 64, "y": 4}).facts
-    assert [(b.mins, b.extents) for b in facts.inputs] == [((-2, 0), (66, 5))]
-    image = np.arange(5 * 66, dtype=np.uint8).reshape(5, 66)
-    ((output,),) = reference_outputs(data, facts, [[image]])
-    assert np.array_equal(output, image[:4, :64] + image[1:, 2:])
-
-
-@pytest.mark.slow
 def test_outputs_are_as_large_as_others_read_them():
     facts = analyse_pipeline(unseen_pipeline("edges"), {"x": 64, "y": 8, "slopes_x": 70}).facts
     smooth, *slopes = facts.outputs
@@ -208,18 +164,6 @@ def test_scalars_have_values_and_decide_what_is_read():
     pixels = np.arange(4 * 264, dtype=np.uint8).reshape(4, 264)
     ((output,),) = reference_outputs(data, found.facts, [[pixels]])
     assert np.array_equal(output, pixels[:, 200:] * np.uint8(200))
-
-
-def test_each_buffer_has_a_parameter_of_its_own_that_takes_no_other_name():
-    sizes = Sizes({"frame_loose": 2})
-    sizes.output("out", ["x", "frame_loose"])
-    buffers = [sizes.loose(BufferFacts(n, "uint8", (0, 0), (8, 2))) for n in ("frame", "a.0", "$")]
-    assert [buffer.loose for buffer in buffers] == [0, 0, 0]
-    extents, loose = sizes.params()[:2], sizes.params()[2:]
-    assert [one["name"] for one in extents] == ["x", "frame_loose"]
-    assert [one["name"] for one in loose] == ["loose", "a_0_loose", "loose_2"]
-    assert {(one["default"], one["minimum"], one["maximum"]) for one in loose} == {(0, 0, 2)}
-    assert not any(one["is_extent"] or not one["is_optional"] for one in loose)
 
 
 @pytest.mark.slow

@@ -18,11 +18,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from tests.rig.scale_u8 import KERNELS
-from tuner.codegen.halide import schedule, servers
 from tuner.codegen.halide.generator import LOADED as LOADED_BY_SERVERS
 from tuner.codegen.halide.generator import TUNER, HalideGenerator
 from tuner.codegen.halide.servers import INCIDENT_ATTEMPTS
-from tuner.codegen.toolchain import built
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, ToolchainError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
@@ -30,7 +28,6 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
-from tuner.space import Steps, TailStrategy
 
 pytestmark = pytest.mark.slow
 
@@ -100,25 +97,6 @@ def test_what_begins_under_a_lower_limit_ends_by_it_and_the_limit_goes(generator
     generator.limit(math.inf)
     with pytest.raises(CandidateError, match=r"more than 3 s\.$"):
         generator.compile(candidate("hostile_u8", behave="spin"))
-
-
-@pytest.mark.parametrize(
-    ("tail", "vectors", "found"),
-    [(TailStrategy.GUARD_WITH_IF, "x_i", True), (TailStrategy.GUARD_WITH_IF, "x_o", False)],
-)
-def test_vectors_under_a_guard_are_told_from_guarded_loops(tail, vectors, found):
-    steps = Steps()
-    stage = steps.stage("f").split("x", "x_o", "x_i", 256, tail)
-    stage.split("x_i", "x_u", "x_i", 128, TailStrategy.ROUND_UP).vectorize(vectors)
-    assert bool(schedule.needed_switches(steps.directives, {})) == found
-
-
-def test_a_server_killed_between_jobs_is_replaced(generator):
-    first = generator.compile(candidate()).digest
-    process = generator.servers.all[0]._process
-    process.kill()
-    process.wait()
-    assert generator.compile(candidate()).digest == first
 
 
 def killed_at_work(generator, times, *, child):
@@ -217,28 +195,3 @@ def test_all_that_a_compile_server_loads_is_in_the_fingerprint():
     covered = {*LOADED_BY_SERVERS}
     assert [p for p in loaded if p.parts[0] not in covered and str(p) not in covered] == []
     assert all((TUNER / place).exists() for place in covered)
-
-
-MAKES_A_FOLDER = """
-import ctypes, os, sys
-template = ctypes.create_string_buffer(sys.argv[1].encode())
-mkdtemp = ctypes.CDLL(None).mkdtemp
-mkdtemp.restype = ctypes.c_char_p
-print(mkdtemp(template).decode())
-"""
-
-
-@pytest.mark.parametrize("template", ["/tmp/XXXXXX", "{folder}/deeper/XXXXXX"])  # noqa: S108
-def test_folders_halide_would_make_in_tmp_come_into_the_current_one(tmp_path, template):
-    (tmp_path / "deeper").mkdir()
-    elsewhere = "{folder}" in template
-    made = subprocess.run(
-        [sys.executable, "-c", MAKES_A_FOLDER, template.format(folder=tmp_path)],
-        cwd=tmp_path,
-        env={"LD_PRELOAD": str(built(servers.TEMPORARY_FOLDERS))},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    assert Path(made).is_absolute() is elsewhere
-    assert (tmp_path / made).is_dir()

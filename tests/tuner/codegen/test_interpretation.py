@@ -66,31 +66,6 @@ def test_steps_that_need_the_one_before_go_in_order() -> None:
     assert np.array_equal(evaluated(h, WIDTH, 1, mins=(0, HEIGHT - 1)), wanted[-1:])
 
 
-def test_a_scan_along_both_dimensions_goes_element_by_element() -> None:
-    h, _, image = new()
-    r = hl.RDom([(1, 6), (1, 4)], "r")
-    h[x, y] = hl.u16(image[x, y])
-    h[r.x, r.y] = h[r.x - 1, r.y] + h[r.x, r.y - 1] * 5
-    wanted = PIXELS.astype(np.int64)
-    for row in range(1, 5):
-        for column in range(1, 7):
-            wanted[row, column] = wanted[row, column - 1] + wanted[row - 1, column] * 5
-    assert np.array_equal(evaluated(h), wanted.astype(np.uint16))
-
-
-def test_what_is_stored_twice_stays_as_the_last_step_left_it() -> None:
-    h, g, image = new()
-    r = hl.RDom([(0, WIDTH), (0, HEIGHT)], "r")
-    g[x] = hl.u8(255)
-    g[hl.i32(image[r.x, r.y]) / 8] = hl.u8(r.x + 20 * r.y)
-    h[x, y] = g[x]
-    wanted = np.full(32, 255, np.uint8)
-    for row in range(HEIGHT):
-        for column in range(WIDTH):
-            wanted[PIXELS[row, column] // 8] = (column + 20 * row) % 256
-    assert np.array_equal(evaluated(h, 32, 1)[0], wanted)
-
-
 def test_sums_count_only_where_their_condition_holds() -> None:
     h, g, image = new()
     r = hl.RDom([(0, WIDTH), (0, HEIGHT)], "r")
@@ -100,28 +75,6 @@ def test_sums_count_only_where_their_condition_holds() -> None:
     h[x, y] = g[x]
     bright = PIXELS[PIXELS > 100].astype(np.uint32)
     assert np.array_equal(evaluated(h, 16, 1)[0], np.bincount(bright // 16, bright, 16))
-
-
-def test_values_of_a_tuple_are_stored_together() -> None:
-    h, _, image = new()
-    r = hl.RDom([(1, 5)], "r")
-    h[x, y] = (hl.i16(image[x, y]), hl.i16(1))
-    h[x, r] = (h[x, r - 1][1], h[x, r - 1][0] + h[x, r][0])
-    first, second = PIXELS.astype(np.int16), np.ones((HEIGHT, WIDTH), np.int16)
-    for row in range(1, 6):
-        first[row], second[row] = second[row - 1], first[row - 1] + first[row]
-    found = evaluated(h)
-    assert np.array_equal(found[0], first)
-    assert np.array_equal(found[1], second)
-
-
-def test_what_is_not_chosen_is_not_read() -> None:
-    h, _, image = new()
-    h[x, y] = hl.select(x < 4, hl.u8(9), image[hl.max(x, 4) - 4, y])
-    assert np.array_equal(evaluated(h)[:, 4:], PIXELS[:, :-4])
-    beyond, _, image = new()
-    beyond[x, y] = hl.select((x >= 4) & (x < 8), image[x - 4, y], hl.u8(9))
-    assert np.array_equal(evaluated(beyond)[:, 4:8], PIXELS[:, :4])
 
 
 def test_integers_divide_with_a_remainder_that_is_never_negative() -> None:

@@ -10,44 +10,6 @@ from tuner.codegen.halide.loop_origins import (
     read_schedule,
 )
 
-ASSEMBLY = """
-f:
-// %bb.0:                               // %entry
-	{
-		loop1(.LBB0_1,#4)
-		r8 = #0
-	}
-.LBB0_1:                                // Block address taken
-                                        // %"2_for_C.s0.y.yo"
-                                        // =>This Loop Header: Depth=1
-	{
-		loop0(.LBB0_2,#10)
-		r5 = r10
-		r9 = memw(r10+#64)
-	}                                       // 4-byte Folded Reload
-.LBB0_2:                                // %"3_for_sums.s1.r$x"
-                                        //   Parent Loop BB0_1 Depth=1
-	{
-		v2.uw += vrmpy(v3.ub,v1.ub)
-		r6 = memw(r5+#0)
-	}
-	{
-		r7 = mpyi(r6,r1)
-	} :endloop0
-// %bb.3:                               // %"5_consume_sums"
-	{
-		r8 = add(r8,#1)
-		vmem(r10+#1) = v2
-	} :endloop1
-// %bb.4:
-	{
-		jumpr r31
-	}
-.LBB0_5:                                // %"assert failed"
-	{
-		call ##halide_error
-	}
-"""
 NEST = """produce packed:
   for x:
     packed(...) = ...

@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.rig.uploads import serialized_pipeline
@@ -22,7 +20,6 @@ from tuner.codegen.halide.uploads import (
     describe_pipeline,
     readers,
 )
-from tuner.conformance.patience import until
 from tuner.errors import UserError
 
 GOOD: dict[str, Any] = {
@@ -152,28 +149,6 @@ def test_a_reader_that_is_gone_is_replaced(fresh: readers.Readers) -> None:
     os.kill(started, signal.SIGKILL)
     assert describe_pipeline(serialized_pipeline()) == before
     assert fresh.processes() != [started]
-
-
-@pytest.mark.slow
-def test_readers_end_with_their_client() -> None:
-    program = """
-import os
-from tests.rig.uploads import serialized_pipeline
-from tuner.codegen.halide.uploads import describe_pipeline, readers
-describe_pipeline(serialized_pipeline())
-print(*readers.readers().processes(), flush=True)
-os.kill(os.getpid(), 9)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    until(lambda: not runs(int(done.stdout)))
-
-
-def runs(process_id: int) -> bool:
-    """Whether there is such a process that has not ended, waited for or not."""
-    try:
-        return psutil.Process(process_id).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,6 @@ def test_anything_else_is_refused_with_what_would_do(text: str, said: str) -> No
         _read(text)
 
 
-def test_a_schedule_needs_a_generator_that_takes_one() -> None:
-    with pytest.raises(UserError, match=r"generator 'hvx'.*halide"):
-        baseline_of('[{"func": "out", "op": "compute_root"}]', "hvx", KERNEL, PROBLEM, SPACE)
-
-
 def test_what_is_not_an_object_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path))
     with pytest.raises(UserError, match="not an object"):

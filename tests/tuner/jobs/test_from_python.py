@@ -10,11 +10,10 @@ import pytest
 import tuner
 from tests.rig.scale_u8 import KERNELS
 from tests.rig.stand_ins import StandInMeasurer, standing_in_for
-from tuner.errors import CandidateError, ToolchainError, UserError
+from tuner.errors import ToolchainError, UserError
 from tuner.executor import executor
 from tuner.jobs import frames
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
-from tuner.records.outcome import Outcome
 
 OPTIONS: dict[str, Any] = {"trials": 6, "workers": 1, "generator": "halide"}
 
@@ -48,18 +47,6 @@ def test_trials_become_a_data_frame(stand_ins: None) -> None:
     assert {
         knob: best[f"config_{knob}"] for knob in found.best.config
     } == found.best.config.as_dict()
-
-
-def test_a_frame_has_the_trials_that_failed(stand_ins: None, monkeypatch: Any) -> None:
-    def refuse(config: Any) -> CandidateError:
-        return CandidateError(Outcome.TIMEOUT, "over 20 s")
-
-    refusing = lambda name: lambda workers=1: standing_in_for(name)(workers, fault=refuse)  # noqa: E731
-    monkeypatch.setattr(executor, "find_generator", refusing)
-    frame = tuner.tune("scale_u8", **OPTIONS).to_frame()
-    assert set(frame["outcome"]) == {"timeout"}
-    assert set(frame["error"]) == {"over 20 s"}
-    assert frame["cycles"].isna().all()
 
 
 def test_without_pandas_the_command_is_named(stand_ins: None, monkeypatch: Any) -> None:

@@ -131,13 +131,3 @@ def test_totals_put_the_same_layers_on_the_same_units_in_other_ways() -> None:
     assert (best.cycles, best.calls) == (2000, 2)
     assert best.time_us == pytest.approx(10 + 3 + 2 * 35 + 4)
     assert (plan.cycles, plan.calls, plan.time_us) == (3000, 1, 54.0)
-
-
-def test_no_total_is_made_of_what_is_not_known() -> None:
-    textbook, best, _ = plan_totals(table(1500, None), PLAN)
-    assert (best.cycles, best.time_us) == (None, None)
-    assert textbook.time_us is not None
-    arm, dsp = PLAN.units
-    elsewhere = replace(PLAN, units=(arm, replace(dsp, target="hexagon-v99")))
-    assert [one.time_us for one in plan_totals(table(1500, 1000), elsewhere)] == [None, None, 54.0]
-    assert plan_totals(table(1500, 1000), replace(PLAN, objective="throughput")) == []

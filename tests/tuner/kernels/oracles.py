@@ -1,4 +1,5 @@
-"""The kernels' definitions once more: slow, element by element, in Python's exact numbers."""
+"""Definitions of kernels that round, once more: slow, element by element, in Python's exact
+numbers. The others are sums, copies and comparisons, which their pipelines are held to."""
 
 from __future__ import annotations
 
@@ -37,40 +38,6 @@ def _image(params: Params, dtype: type, value: Callable[[int, int], int]) -> Arr
     return made
 
 
-def _product(params: Params, a: Array, element: Callable[[int, int], int]) -> Array:
-    """Of ``a`` and the matrix whose ``element`` is known by row and column."""
-    made: Array = np.array(
-        [
-            [
-                sum(int(a[i, k]) * element(k, j) for k in range(params["k"])) % 2**32
-                for j in range(params["n"])
-            ]
-            for i in range(params["m"])
-        ],
-        np.uint32,
-    )
-    return made
-
-
-def gemm(params: Params, inputs: Sequence[Array]) -> Array:
-    a, b = inputs
-    return _product(params, a, lambda k, j: int(b[k, j]))
-
-
-def signed_gemm(params: Params, inputs: Sequence[Array]) -> Array:
-    return gemm(params, inputs).view(np.int32)
-
-
-def packed_gemm(params: Params, inputs: Sequence[Array]) -> Array:
-    a, b = inputs
-    return _product(params, a, lambda k, j: int(b[k // 4, 4 * j + k % 4]))
-
-
-def signed_packed_gemm(params: Params, inputs: Sequence[Array]) -> Array:
-    a, b = inputs
-    return _product(params, a, lambda k, j: int(b[k // 4, 4 * j + k % 4]) - 128).view(np.int32)
-
-
 def add(params: Params, inputs: Sequence[Array]) -> Array:
     a, b = inputs
     scale_a, scale_b = (
@@ -81,35 +48,6 @@ def add(params: Params, inputs: Sequence[Array]) -> Array:
         real = (int(a[y, x]) - params["zero_a"]) * scale_a
         real += (int(b[y, x]) - params["zero_b"]) * scale_b
         return _within(_nearest(real) + params["zero_out"], 0, 255)
-
-    return _image(params, np.uint8, value)
-
-
-def gaussian5x5(params: Params, inputs: Sequence[Array]) -> Array:
-    weights = (1, 4, 6, 4, 1)
-
-    def value(y: int, x: int) -> int:
-        total = sum(
-            weights[i] * weights[j] * _pixel(inputs[0], y + i - 2, x + j - 2)
-            for i in range(5)
-            for j in range(5)
-        )
-        return _nearest(Fraction(total, 256))
-
-    return _image(params, np.uint8, value)
-
-
-def sobel(params: Params, inputs: Sequence[Array]) -> Array:
-    columns = ((-1, 0, 1), (-2, 0, 2), (-1, 0, 1))
-
-    def value(y: int, x: int) -> int:
-        gx = gy = 0
-        for i in range(3):
-            for j in range(3):
-                pixel = _pixel(inputs[0], y + i - 1, x + j - 1)
-                gx += columns[i][j] * pixel
-                gy += columns[j][i] * pixel
-        return min(abs(gx) + abs(gy), 255)
 
     return _image(params, np.uint8, value)
 
@@ -150,90 +88,6 @@ def conv2d(params: Params, inputs: Sequence[Array]) -> Array:
     ]
     made: Array = np.array(values, np.uint8)
     return made
-
-
-def depthwise_conv2d(params: Params, inputs: Sequence[Array]) -> Array:
-    image, weights = inputs
-    height, width, channels = image.shape
-    stride = params["stride"]
-
-    def tap(y: int, x: int, c: int) -> int:
-        if not (0 <= y < height and 0 <= x < width):
-            return 0
-        return int(image[y, x, c]) - params["zero_in"]
-
-    def value(y: int, x: int, c: int) -> int:
-        total = sum(
-            tap(stride * y + i - 1, stride * x + j - 1, c) * int(weights[i, j, c])
-            for i in range(3)
-            for j in range(3)
-        )
-        return _requantized(total, params)
-
-    values: Any = [
-        [[value(y, x, c) for c in range(channels)] for x in range(ceil(Fraction(width, stride)))]
-        for y in range(ceil(Fraction(height, stride)))
-    ]
-    made: Array = np.array(values, np.uint8)
-    return made
-
-
-def lut(params: Params, inputs: Sequence[Array]) -> Array:
-    image, table = inputs
-    return _image(params, np.uint8, lambda y, x: int(table[int(image[y, x])]))
-
-
-def rgb_to_gray(params: Params, inputs: Sequence[Array]) -> Array:
-    def value(y: int, x: int) -> int:
-        red, green, blue = (int(inputs[0][y, 3 * x + c]) for c in range(3))
-        return _nearest(Fraction(77 * red + 150 * green + 29 * blue, 256))
-
-    return _image(params, np.uint8, value)
-
-
-def box_blur(params: Params, inputs: Sequence[Array]) -> Array:
-    def value(y: int, x: int) -> int:
-        around = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
-        return _nearest(Fraction(sum(_pixel(inputs[0], y + i, x + j) for i, j in around), 9))
-
-    return _image(params, np.uint8, value)
-
-
-def _pooled(
-    image: Array, params: Params, shape: tuple[int, int], before: int, pooled: Callable[[Any], int]
-) -> Array:
-    """``pooled`` of the pixels that each window has in ``image``, channel by channel."""
-
-    def window(at: int, extent: int) -> list[int]:
-        start = params["stride"] * at - before
-        return [i for i in range(start, start + params["size"]) if 0 <= i < extent]
-
-    height, width, channels = image.shape
-    values = [
-        [
-            [
-                pooled([int(image[i, j, c]) for i in window(y, height) for j in window(x, width)])
-                for c in range(channels)
-            ]
-            for x in range(shape[1])
-        ]
-        for y in range(shape[0])
-    ]
-    made: Array = np.array(values, np.uint8)
-    return made
-
-
-def max_pool(params: Params, inputs: Sequence[Array]) -> Array:
-    height, width, _ = inputs[0].shape
-    shape = ceil(Fraction(height, params["stride"])), ceil(Fraction(width, params["stride"]))
-    overlap = params["size"] - params["stride"]
-    before = ceil(Fraction(overlap, 2)) if overlap > 0 else 0
-    return _pooled(inputs[0], params, shape, before, max)
-
-
-def avg_pool(params: Params, inputs: Sequence[Array]) -> Array:
-    shape = params["height"], params["width"]
-    return _pooled(inputs[0], params, shape, 0, lambda w: _nearest(Fraction(sum(w), len(w))))
 
 
 def resize_bilinear(params: Params, inputs: Sequence[Array]) -> Array:
@@ -319,26 +173,6 @@ def conv2d_layer(params: Params, inputs: Sequence[Array]) -> Array:
     return made
 
 
-def depthwise_layer(params: Params, inputs: Sequence[Array]) -> Array:
-    image, weights, *settings = inputs
-
-    def value(y: int, x: int, c: int) -> int:
-        total = 0
-        for i in range(3):
-            for j in range(3):
-                inside = 0 <= y + i < image.shape[0] and 0 <= x + j < image.shape[1]
-                pixel = image[y + i, x + j, c] if inside else settings[-1][0]
-                total += int(pixel) * int(weights[i, j, c])
-        return _scaled(total, c, *settings)
-
-    rows, columns = _windows(params, image, 3)
-    channels = range(params["channels"])
-    made: Array = np.array(
-        [[[value(y, x, c) for c in channels] for x in columns] for y in rows], np.uint8
-    )
-    return made
-
-
 def gemm_layer(params: Params, inputs: Sequence[Array]) -> Array:
     a, b, *settings = inputs
     zero_a, zero_b = int(settings[-1][0]), int(settings[-1][4])
@@ -369,24 +203,11 @@ def add_layer(params: Params, inputs: Sequence[Array]) -> Array:
 
 
 ORACLES: dict[str, Oracle] = {
-    "gemm_u8": gemm,
-    "depthwise_conv2d_u8": depthwise_conv2d,
     "add_u8": add,
-    "gaussian5x5_u8": gaussian5x5,
-    "sobel_u8": sobel,
-    "lut_u8": lut,
-    "rgb_to_gray_u8": rgb_to_gray,
-    "box_blur_u8": box_blur,
-    "max_pool_u8": max_pool,
-    "avg_pool_u8": avg_pool,
     "resize_bilinear_u8": resize_bilinear,
     "softmax_u8": softmax,
-    "gemm_i8": signed_gemm,
-    "gemm_u8_packed": packed_gemm,
-    "gemm_i8_packed": signed_packed_gemm,
     "conv2d_u8": conv2d,
     "qconv2d_u8": conv2d_layer,
-    "qdepthwise_conv2d_u8": depthwise_layer,
     "qgemm_u8": gemm_layer,
     "qadd_u8": add_layer,
 }

@@ -60,18 +60,6 @@ def test_results_are_those_of_the_kernel_with_channels_last(name: str) -> None:
     assert right.std() > 0
 
 
-def test_a_call_for_two_layers_makes_what_both_do() -> None:
-    params = find_kernel(BlockedExpandedConv.name).workload(SHAPES[BlockedExpandedConv.name]).params
-    inputs = find_kernel(BlockedExpandedConv.name).inputs(params, np.random.default_rng(5))
-    (made,) = find_kernel(BlockedExpandedConv.name).reference(params, inputs)
-    first, second = BlockedConv(), BlockedDepthwiseConv()
-    sizes = {"height": 6, "width": 5, "channels_in": 8, "channels_out": 16}
-    between = first.reference(first.workload(sizes).params, inputs[:5])
-    windows = second.workload({"height": 6, "width": 5, "channels": 16}).params
-    (right,) = second.reference(windows, [*between, *inputs[5:]])
-    np.testing.assert_array_equal(made, right)
-
-
 @pytest.mark.parametrize("name", SHAPES)
 def test_any_inputs_become_such_as_networks_have(name: str) -> None:
     """The zero point around the image, and one between two layers; weights that count alone."""

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tuner.kernels import find_kernel
 from tuner.kernels.pixel import (
-    NotAStencilError,
     Pixel,
     at,
     constant,
-    divided,
     maximum,
-    minimum,
-    rank,
 )
 
 AROUND = (-1, 0, 1)
-
-
-def median(a: Pixel, b: Pixel, c: Pixel) -> Pixel:
-    return maximum(minimum(a, b), minimum(maximum(a, b), c))
 
 
 def value(expression: Pixel, images: dict[str, Any], radius: int = 0) -> Any:
@@ -83,29 +73,3 @@ def test_a_filter_is_one_expression_however_it_is_nested():
     nine = [at(dx, dy) for dx, dy in product(AROUND, repeat=2)]
     assert maximum(*nine) == maximum(maximum(*nine[3:]), maximum(*nine[:5]))
     assert at(0, 0) - at(0, 0) == constant(0)
-
-
-@given(st.integers(2, 300), st.integers(0, 3000))
-def test_a_division_is_exact_or_refused(divisor, most):
-    total = at(0, 0) * (most // 255)
-    try:
-        found = divided(total, divisor)
-    except NotAStencilError:
-        return
-    pixels = np.arange(256, dtype=np.int64).reshape(1, -1)
-    assert (value(found, {"": pixels}) == most // 255 * pixels // divisor).all()
-
-
-def test_a_median_is_known_by_what_it_does():
-    rows = [[at(dx, dy) for dx in AROUND] for dy in AROUND]
-    least, middle, greatest = (
-        [choose(*row) for row in rows] for choose in (minimum, median, maximum)
-    )
-    written = median(maximum(*least), median(*middle), minimum(*greatest))
-    assert rank(written) == 5
-    assert rank(maximum(*greatest)) == 9
-    assert rank(minimum(*least)) == 1
-    # The median of medians is not the median.
-    assert rank(median(*middle)) is None
-    assert rank(maximum(at(0, 0) + at(1, 0), at(2, 0))) is None
-    assert {rank(median(*order)) for order in permutations(rows[0])} == {2}

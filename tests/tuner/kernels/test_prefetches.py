@@ -49,18 +49,6 @@ def with_distance(config: Config, distance: int) -> Config:
     return Config({**config.as_dict(), "prefetch": distance})
 
 
-@pytest.mark.parametrize("kernel", STREAMING)
-def test_only_what_l2_does_not_hold_is_asked_for_ahead(kernel):
-    found = find_kernel(kernel)
-    small = found.problem({}, Contract.STATIC, TARGET)
-    assert "prefetch" not in {knob.name for knob in found.space(small).knobs}
-    assert sum(b.payload_bytes for b in found.buffers(small.workload.params)) <= TARGET.l2_bytes
-    large = streaming(kernel)
-    assert "prefetch" in {knob.name for knob in found.space(large).knobs}
-    assert found.textbook_config(large)["prefetch"] == 2
-    assert found.default_config(large)["prefetch"] == 0
-
-
 @pytest.mark.parametrize("kernel", [name for name in STREAMING if name not in PRODUCTS])
 def test_every_schedule_asks_for_every_image(kernel):
     found, problem = find_kernel(kernel), streaming(kernel, Contract.NONE)
@@ -79,22 +67,6 @@ def test_every_schedule_asks_for_every_image(kernel):
             assert not asked or distance
             far = [args[-1] for args in asked if args[0] in images]
             assert all(isinstance(rows, int) and rows >= distance for rows in far)
-
-
-@pytest.mark.parametrize("kernel", PRODUCTS)
-def test_products_ask_for_a_by_tiles_and_for_b_where_it_is_packed(kernel):
-    found, problem = find_kernel(kernel), streaming(kernel)
-    space = found.space(problem)
-    for seed in range(8):
-        config = with_distance(space.sample(Random(seed)), 4)
-        asked = [d for d in found.schedule(problem, config) if d.op == "prefetch"]
-        packed = {"A", "B"} if config["pack_b"] != "none" else {"A"}
-        assert {d.args[0] for d in asked} == packed
-        by_rows = [
-            d for d in asked if d.func == ("packed_a" if config["pack_a"] == "root" else "C")
-        ]
-        assert [d.args[0] for d in by_rows] == ["A"]
-        assert not [d for d in found.schedule(problem, with_distance(config, 0)) if d in asked]
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""The NumPy references against definitions written out element by element."""
+"""The NumPy references against definitions written out element by element, where they round, and
+against the pipelines on this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def calls(draw: st.DrawFn, kernel: Kernel) -> tuple[dict[str, int], list[Array]]
     return params, inputs
 
 
-@pytest.mark.parametrize("name", kernel_names())
+@pytest.mark.parametrize("name", ORACLES)
 @given(data=st.data())
 def test_the_reference_is_the_definition(name: str, data: st.DataObject) -> None:
     kernel = find_kernel(name)
@@ -49,12 +50,12 @@ def test_the_reference_is_the_definition(name: str, data: st.DataObject) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("name", kernel_names())
 @given(data=st.data())
-@settings(max_examples=5)
-def test_the_pipeline_is_the_definition_for_any_settings(name: str, data: st.DataObject) -> None:
+@settings(max_examples=3)
+def test_the_pipeline_is_the_reference_for_any_settings(name: str, data: st.DataObject) -> None:
     kernel = find_kernel(name)
     params, inputs = data.draw(calls(kernel))
     (made,) = run_on_host(kernel, params, inputs)
-    np.testing.assert_array_equal(made, ORACLES[name](params, inputs))
+    np.testing.assert_array_equal(made, kernel.reference(params, inputs)[0])
 
 
 def test_sums_of_a_product_wrap_at_32_bits_only() -> None:

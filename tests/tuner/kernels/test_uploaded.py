@@ -7,17 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.fetching.checked_header import header_text
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
-from tuner.codegen.halide.uploads import Analysis, SizeParam
 from tuner.errors import UserError
 from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import attached_kernel, find_kernel
 from tuner.measure.cases import cases_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.space.derivation import BufferFacts, PipelineFacts, StageFacts
-from tuner.uploaded import PipelineKernel, files
+from tuner.uploaded import files
 
 TARGET = find_target("hexagon-v66")
 
@@ -91,54 +88,3 @@ def test_a_pipeline_that_could_be_taken_for_another_is_refused():
     twin = digest[:12] + "0" * 52
     with pytest.raises(UserError, match="with other bytes"):
         files.require_name(twin)
-
-
-def hand_made(*sizes: str) -> PipelineKernel:
-    """A kernel whose parameters are called like this; nothing is opened."""
-    image = BufferFacts("image", "uint8", (0, 0), (512, 64))
-    out = StageFacts(
-        name="out",
-        dimensions=("x", "y"),
-        extents=(512, 64),
-        bits=8,
-        narrowest_bits=8,
-        widest_bits=16,
-        reads=(),
-        clamped=False,
-        operations=10,
-        updates=(),
-        is_output=True,
-    )
-    facts = PipelineFacts((image,), (BufferFacts("out", "uint8", (0, 0), (512, 64)),), (out,))
-    params = tuple(
-        SizeParam(name, 64, "", 1, 4096, is_extent=True, is_optional=False) for name in sizes
-    )
-
-    def analysed(given: tuple[tuple[str, int], ...], is_open: bool) -> Analysis:
-        assert dict(given).keys() <= set(sizes), "the pipeline knows only its own sizes"
-        return Analysis(facts, params, {})
-
-    return PipelineKernel("pipeline:000000000000", b"", analysed)
-
-
-def test_parallel_loops_are_another_problem_with_the_peak_of_all_contexts(monkeypatch):
-    kernel = hand_made("x", "y")
-    one, all_of_them = (
-        kernel.problem({"parallel": given}, Contract.STATIC, TARGET) for given in (0, 1)
-    )
-    assert "strips" not in {knob.name for knob in kernel.space(one).knobs}
-    assert "strips" in {knob.name for knob in kernel.space(all_of_them).knobs}
-    assert one.digest != all_of_them.digest
-    assert one.symbol != all_of_them.symbol
-    alone, together = (
-        kernel.work(problem.workload.params).bound_cycles(TARGET) for problem in (one, all_of_them)
-    )
-    assert together == {name: cycles / TARGET.hvx_contexts for name, cycles in alone.items()}
-    directives = kernel.schedule(all_of_them, kernel.textbook_config(all_of_them))
-    assert any(directive.op == "parallel" for directive in directives)
-    monkeypatch.setattr("tuner.kernels.find_kernel", lambda name: kernel)
-    needs = [
-        "halide_do_par_for" in header_text("f", problem, problem.contract, problem.symbol)
-        for problem in (one, all_of_them)
-    ]
-    assert needs == [False, True]

@@ -213,14 +213,6 @@ def test_the_next_source_is_taken_where_the_preferred_one_is_not_served(
     assert fetch_source(tmp_path, ["v73"], Silent()) == found  # it is not fetched again
 
 
-def test_a_source_of_another_digest_is_refused(archive: type[Archive], tmp_path: Path) -> None:
-    first = qemu_sources()[0]
-    archive.served = {first.version: (first.file, b"another")}
-    with pytest.raises(UserError, match="its SHA-256 is") as caught:
-        fetch_source(tmp_path, ["v73"], Silent())
-    assert caught.value.accepted == first.sha256
-
-
 def test_an_arch_that_nobody_can_run_is_refused_before_anything_is_fetched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

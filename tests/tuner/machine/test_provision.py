@@ -101,22 +101,6 @@ def test_a_simulator_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch)
     assert QEMU_VARIABLE in caught.value.next_step
 
 
-def test_a_simulator_without_plugins_says_what_is_needed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    without = put_program(
-        tmp_path / "qemu-hexagon",
-        '#!/bin/sh\n[ "$1" = --version ] && echo qemu-hexagon version 99.1 && exit\n'
-        "echo unknown option plugin >&2\nexit 1\n",
-    )
-    monkeypatch.setenv(QEMU_VARIABLE, str(without))
-    with pytest.raises(ToolchainError) as caught:
-        find_simulator()
-    assert "version 99.1" in caught.value.message
-    assert "unknown option plugin" in caught.value.message
-    assert "--enable-plugins" in caught.value.accepted
-
-
 def test_a_simulator_the_user_chose_is_never_replaced(
     bare_machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

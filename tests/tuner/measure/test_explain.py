@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tuner.measure.explained import explain_packets, packet_with
-from tests.tuner.measure.qemu.microbenchmark import MODEL, TARGET, nops
-from tests.tuner.measure.qemu.test_control_rules import parallel
+from tests.tuner.measure.qemu.microbenchmark import MODEL, nops
 from tuner.conformance.candidates import scale_artifact, scale_problem
 from tuner.measure.explanation import Explanation
 from tuner.measure.qemu.explain import apportion
@@ -73,17 +71,6 @@ def test_cycles_are_those_that_were_measured() -> None:
     assert explanation.output_vectors == 4 * 500 / problem.target.vector_bytes
 
 
-@pytest.mark.parametrize("contexts", [1, 4])
-def test_threads_share_the_cycles_of_what_they_run(tmp_path: Path, contexts: int) -> None:
-    target = replace(TARGET, hvx_contexts=contexts)
-    explanation = explain_packets(parallel(5, "#100"), tmp_path, "warm", target)
-    require_sums(explanation)
-    assert explanation.group("parallel") > 0
-    assert 0 < explanation.unplaced <= explanation.group("parallel")
-    packets, issue = explanation.totals.packets, explanation.totals.issue
-    assert issue == packets if contexts == 1 else issue < packets
-
-
 STALLS = [
     (
         "{ v5.b = vadd(v1.b,v2.b) }\n{ v6.uw = vrmpy(v5.ub,v2.ub) }",
@@ -127,23 +114,3 @@ def test_apportioned_parts_add_up_and_are_in_proportion(total: int, weights: lis
         exact = total * weight / sum(weights)
         assert abs(part - exact) < 1 + 1e-6 * exact
         assert weight or not part
-
-
-@pytest.mark.parametrize(
-    ("body", "unit", "busy"),
-    [
-        (
-            "{ v5 = vmem(r4+#0) }\n{ v6 = vror(v1,r2) }\n{ v7 = vror(v1,r2) }",
-            "vector permute",
-            2 / 3,
-        )
-    ],
-)
-def test_the_busiest_unit_of_a_loop(tmp_path: Path, body: str, unit: str, busy: float) -> None:
-    first, *rest = body.split("\n")
-    code = "\n".join([HEAP, "{ r9 = #50 }", "{ loop0(1f,r9) }", f"1: {first}", *rest])
-    explanation = explain_packets(code + ":endloop0\n", tmp_path)
-    loop = next(region for region in explanation.regions if region.kind == "loop")
-    assert loop.busiest_unit == (unit, pytest.approx(busy))
-    data = loop.as_dict(explanation.cycles)
-    assert (data["busiest_unit"], data["busy"]) == (unit, pytest.approx(busy, abs=1e-4))

@@ -13,19 +13,12 @@ from tests.tuner.network.running.test_steps import (
     nothing_beside,
     repacks,
 )
-from tuner.kernels import find_kernel
 from tuner.kernels.blocked import BlockedConv, BlockedExpandedConv
 from tuner.network import Graph, layouts
-from tuner.network.layers import Layer, layers
+from tuner.network.layers import Layer
 from tuner.network.layouts import laid_out
-from tuner.network.planning.costs import DECLARED, ESTIMATED, OF_PEAK, costs
-from tuner.network.planning.recorded import of_sequence
-from tuner.network.planning.sequence import Group, Plan, cost_of
-from tuner.network.planning.tasks import tasks_of
-from tuner.network.planning.topology import Link, Topology, Unit
 from tuner.network.running import offload
 from tuner.network.running.steps import steps_of
-from tuner.records.network_plan import ELSEWHERE
 
 SUMS_MANY = 0
 """Multiply-accumulates of a converted byte, if conversions cost nothing."""
@@ -65,46 +58,6 @@ def test_what_reads_and_writes_blocks_has_them_and_expansions_are_fused() -> Non
     assert found[3].fit.first == found[2].node
 
 
-def test_a_plan_has_two_layers_of_one_call_as_one_task() -> None:
-    """It takes the cycles of their function on the DSP, and what both take elsewhere."""
-    graph = residuals()
-    found = laid_out(graph)
-    host = Unit("arm", host=True, macs_per_us=100.0, moved_bytes_per_us=10.0)
-    dsp = Unit("dsp", target=TARGET.name, cycles_per_us=500.0)
-    speeds = {"macs_per_us": 100.0, "moved_bytes_per_us": 10.0, "exchange_bytes_per_us": 50.0}
-    mesh = Unit("mesh", elements=4, **speeds)
-    units = Topology((host, dsp, mesh), {frozenset(("arm", "dsp")): Link(100.0)})
-    costed = costs(graph, found, units, lambda _: None)
-    assert [not own for _, own in costed] == [bool(layer.fit.within) for layer in found]
-    (first, _), (second, own) = costed[2:4]
-    workload = second.fit.workload
-    assert workload is not None
-    work = find_kernel(workload.kernel).work(workload.params)
-    assert own["dsp"].source == ESTIMATED
-    assert own["dsp"].time_us == pytest.approx(OF_PEAK * work.peak_cycles(TARGET) / 500.0)
-    assert own["arm"].source == own["mesh"].source == DECLARED
-    alone = {
-        layer.node.name: times
-        for layer, times in costs(graph, layers(graph), units, lambda _: None)
-    }
-    for unit in ("arm", "mesh"):
-        both = sum(alone[layer.node.name][unit].time_us for layer in (first, second))
-        assert own[unit].time_us == pytest.approx(both)
-    times = {id(layer.node): {"dsp": own["dsp"].time_us} if own else {} for layer, own in costed}
-    tasks = tasks_of(graph, found, lambda layer: times[id(layer.node)])
-    assert len(tasks) == len(found) - 2
-    of_call = next(task for task in tasks if task.name.endswith(second.node.name))
-    assert [need.split()[0] for need in of_call.needs] == ["1"]
-    groups = [Group("dsp", tuple(task.name for task in tasks))]
-    made = Plan(tuple(groups), *cost_of(groups, tasks, units), 0.0)
-    on_dsp = [(layer, {"dsp": own["dsp"]} if own else {}) for layer, own in costed]
-    kept = of_sequence(made, "latency", [], tasks, units, on_dsp)
-    assert (kept.layers[2].unit, kept.layers[2].time_us) == ("dsp", 0.0)
-    assert kept.layers[2].source == ELSEWHERE
-    assert kept.layers[3].source == ESTIMATED
-    assert [bar.layer for bar in kept.bars if bar.kind == "task"] == [0, 1, 3, 4, 5, 6, 8]
-
-
 @pytest.mark.parametrize("with_windows_of_a_sum", [False, True])
 def test_results_are_those_of_channels_last(
     monkeypatch: pytest.MonkeyPatch, with_windows_of_a_sum: bool
@@ -122,21 +75,6 @@ def test_results_are_those_of_channels_last(
     for output in graph.outputs:
         np.testing.assert_array_equal(machine.values[output], right[output])
         assert right[output].std() > 0
-
-
-def test_windows_of_a_sum_or_of_what_was_converted_have_channels_last(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(layouts, "_MACS_OF_REPACKED_BYTE", SUMS_MANY)
-    graph = residuals(with_windows_of_a_sum=True)
-    assert kernels(laid_out(graph))[-1] == "qdepthwise_conv2d_u8"
-    m = Making(8)
-    pooled = m.pool("max_pool", m.input(1, 16, 24, 24))
-    graph = m.graph("pooled", m.conv(pooled, 16, depthwise=True), m.conv(pooled, 16, size=1))
-    assert kernels(laid_out(graph))[1:] == [
-        "qdepthwise_conv2d_u8",
-        BlockedConv.name,
-    ]
 
 
 @pytest.mark.slow

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.packages.broken import edit, opened
-from tuner.jobs.tuning import plan, tune
-from tuner.keeping.memory_store import MemoryStore
 from tuner.packages.check import Checked, checked
 from tuner.packages.files import keep
 from tuner.problem.target import find_target
@@ -62,16 +60,6 @@ def default_of(folder: Path) -> Checked:
     kernel = opened(folder)
     keep(kernel.package)
     return next(checked(kernel, find_target("hexagon-v66"), ("default",)))
-
-
-def test_a_package_of_floats_is_tuned_for_its_own_objectives(tmp_path: Path) -> None:
-    kernel = opened(SMOOTH)
-    keep(kernel.package)
-    assert plan(kernel.name).spec.objectives == ("cycles", "code_bytes")
-    assert plan(kernel.name, until_gain=0.01).spec.objectives == ("cycles",)
-    result = tune(kernel.name, store=MemoryStore(), trials=3, workers=1)
-    assert dict(result.outcomes) == {"ok": 3}
-    assert result.job.spec.objectives == ("cycles", "code_bytes")
 
 
 def test_without_bounds_nan_and_infinities_are_tried(tmp_path: Path) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tuner.errors import ToolchainError
-from tuner.measure.qemu.model import find_model
 from tuner.problem.target import (
     TARGET_ROWS,
-    TARGETS,
-    find_target,
     read_targets,
     target_sources,
 )
@@ -54,9 +51,3 @@ def test_a_row_without_a_source_or_with_nonsense_is_refused(rows: str, says: str
 def test_every_source_is_told_in_full_and_used() -> None:
     used = {figure.source for row in TARGET_ROWS.values() for figure in row.figures.values()}
     assert used == {*target_sources()}
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_the_timing_model_can_lay_out_the_caches_of_every_target(name: str) -> None:
-    target = find_target(name)
-    assert find_model(target.arch).hierarchy.packed(target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.search.allocation import SearchState, cycles_left, expected_gain, next_search
+from tuner.search.allocation import SearchState, cycles_left, next_search
 
 
 def search(
@@ -60,14 +60,3 @@ def test_what_is_left_ends_at_the_peak_and_at_twice_the_share_of_the_best_of_its
     assert cycles_left(search, 0.9) == 1000 - 100
     search.record(2, 90)
     assert cycles_left(search, 1.0) == 0
-
-
-def test_a_resumed_search_hopes_for_as_much_as_before() -> None:
-    ran, resumed = (SearchState(weight=3, peak_cycles=100, family="gemm") for _ in range(2))
-    ran.record(1, 2000)
-    ran.record(8, 1000, 4.0)
-    resumed.resume(8, 2000, 1000, 4.0)
-    assert expected_gain(resumed, 0.1) == expected_gain(ran, 0.1) > 0
-    fresh = SearchState(weight=3, peak_cycles=100, family="gemm")
-    fresh.resume(0, None, None, 0.0)
-    assert (fresh.trials, fresh.best_cycles) == (0, None)

@@ -22,7 +22,7 @@ from tuner.problem.target import find_target
 from tuner.records.request import Preference
 from tuner.records.trial import CountedTrial
 from tuner.search import doubt
-from tuner.search.doubt import TIE, Doubt, Unknown, doubt_of
+from tuner.search.doubt import Doubt, Unknown, doubt_of
 
 TARGET = find_target("hexagon-v66")
 SPECS = find_model(TARGET.arch).specs
@@ -54,12 +54,6 @@ def counted(number: int, events: Events, digest: str = "") -> CountedTrial:
         sum(whole(parts).values()),
         json.loads(json.dumps(kept)),
     )
-
-
-def made(rng: np.random.Generator, kind: str) -> Events:
-    """Made events in whole numbers, as the plugin counts them."""
-    events = made_events(rng, kind)
-    return replace(events, counts=np.round(events.counts))
 
 
 def known(
@@ -97,19 +91,6 @@ def test_a_choice_that_hangs_on_one_cost_says_so() -> None:
     )
 
 
-def test_a_job_that_prefers_the_robust_schedule_is_told_about_that_one() -> None:
-    found = known([LOADS, FEW_LOADS], prefer="robust")
-    assert (found.trial, found.robust.trial) == (7, 7)
-    assert found.best_share == pytest.approx(0.9, abs=1 / doubt.POINTS)
-    assert [rival.trial for rival in found.rivals] == [4]
-    assert found.sentence == (
-        "likely: the fastest at 90 % of the plausible costs, within 2 % of the fastest at 92 %; "
-        "at the assumed costs it takes 11.1 % more cycles than the fastest; "
-        "trial 4 is up to 10 % faster if l2_access is below 0.2 model cycles (0 assumed)"
-    )
-    assert known([LOADS, FEW_LOADS], trial=7) == found
-
-
 # What is not known
 
 
@@ -141,26 +122,6 @@ def test_what_has_fewer_events_of_every_kind_is_the_best_everywhere(
     found = known(trials)
     assert (found.trial, found.best_share, found.worst_loss, found.hinge) == (0, 1, 0, None)
     assert found.robust.trial == 0
-
-
-@settings(max_examples=2, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 4))
-def test_shares_and_losses_are_those_of_counting_point_by_point(seed: int, schedules: int) -> None:
-    rng = np.random.default_rng(seed)
-    all_events = [made(rng, kind) for kind in rng.choice(list(KINDS), schedules)]
-    trials = [counted(n, events) for n, events in enumerate(all_events)]
-    found = known(trials)
-    rows = [
-        [cycles_of(events, point, TARGET.hvx_contexts).total for events in all_events]
-        for point in box(SPECS, NAMES, doubt.POINTS)
-    ]
-    own = [row[found.trial] / min(row) - 1 for row in rows]
-    assert found.best_share == pytest.approx(np.mean([loss < 1e-9 for loss in own]))
-    assert found.near_share == pytest.approx(np.mean([loss <= TIE for loss in own]))
-    assert found.mean_loss == pytest.approx(np.mean(own))
-    assert found.worst_loss == pytest.approx(max(own))
-    means = [float(np.mean([row[n] / min(row) - 1 for row in rows])) for n in range(schedules)]
-    assert found.robust.mean_loss == pytest.approx(min(means))
 
 
 # The box

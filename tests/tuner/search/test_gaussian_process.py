@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from tuner.search.samplers.gaussian_process import (
     Fitter,
     GaussianProcess,
     Metric,
-    Settings,
-    loss_and_slope,
 )
 from tuner.search.samplers.points import INACTIVE
 from tuner.space import Knob, Space
@@ -32,25 +29,6 @@ def some_rows(count, seed=0):
     rows = np.stack(columns, axis=1).astype(np.int16)
     rows[: count // 4, 2] = INACTIVE
     return rows
-
-
-def nudged(settings, place, by):
-    moves = np.zeros(len(settings.weights) + 2)
-    moves[place] = -by
-    return settings.moved(moves)
-
-
-@pytest.mark.parametrize("balance", [-6.0, 0.4])
-def test_slopes_are_those_of_the_loss(balance):
-    rng = np.random.default_rng(1)
-    pairs, targets = METRIC.pairs(some_rows(15)), rng.standard_normal(15)
-    settings = Settings(rng.standard_normal(5), -2.0, balance, 0.0)
-    _, slope = loss_and_slope(pairs, targets, settings)
-    for place in range(7):
-        above, below = (
-            loss_and_slope(pairs, targets, nudged(settings, place, by))[0] for by in (1e-5, -1e-5)
-        )
-        assert slope[place] == pytest.approx((above - below) / 2e-5, rel=1e-3, abs=1e-5)
 
 
 def test_what_each_choice_is_worth_is_learned_from_few_results():

@@ -9,15 +9,14 @@ import pytest
 
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tests.tuner.search.test_loop import KERNEL, LOOKUP, PROBLEM, SPACE, cycles_of
-from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, ToolchainError, UserError
 from tuner.identity import digest_of
 from tuner.keeping.memory_store import MemoryStore
 from tuner.records.candidate import Artifact
 from tuner.records.outcome import Outcome
 from tuner.records.request import Preference
-from tuner.records.trial import Budget, JobSpec, JobState
-from tuner.search.ladder import Rung, SearchProgress, progress_of
+from tuner.records.trial import JobSpec, JobState
+from tuner.search.ladder import Rung
 from tuner.search.loop import Progress, TuningLoop
 
 TOOLCHAIN = {"generator": "stand-in"}
@@ -115,33 +114,6 @@ def test_the_best_answers_with_the_highest_fidelity_and_can_be_asked_for_the_low
     assert climb.store.best(LOOKUP._replace(min_fidelity="hardware")) == on_phone
 
 
-def test_phones_are_busy_while_the_search_goes_on():
-    climb = Climb(trials=20, promote=8, width=1)
-    during: list[int] = []
-    measure, search = climb.phones.measure, climb.model.measure
-    begun = threading.Event()
-
-    def noting(*args: Any, **kwargs: Any) -> Any:
-        during.append(len(climb.store.trials(climb.id)))
-        begun.set()
-        return measure(*args, **kwargs)
-
-    def waiting(*args: Any, **kwargs: Any) -> Any:
-        if len(climb.store.trials(climb.id)) >= 10:
-            assert begun.wait(PATIENCE_S), "the phones wait for the search to end"
-        return search(*args, **kwargs)
-
-    climb.phones.measure = noting  # type: ignore[method-assign]
-    climb.model.measure = waiting  # type: ignore[method-assign]
-    climb.run()
-    climb.require_whole(8)
-    early = [trials for trials in during if trials < 20]
-    assert early
-    for handed_out, trials in enumerate(early, 1):
-        in_step, to_come = handed_out <= 4 and trials >= 5 * handed_out, 20 - trials
-        assert in_step or to_come <= 8 - handed_out, "not before the search has come as far"
-
-
 def test_a_candidate_that_is_bad_on_the_phone_is_told_so_and_the_job_goes_on():
     climb = Climb()
 
@@ -216,25 +188,3 @@ def test_other_phones_than_before_are_refused_by_what_differs():
         climb.run()
     with pytest.raises(UserError, match="differed in phones"):
         climb.run({**TOOLCHAIN, "phones": "others"})
-
-
-@pytest.mark.parametrize(
-    ("budget", "expected"),
-    [
-        (Budget(trials=40), 0.25),
-        (Budget(trials=None, seconds=20.0), 0.5),
-        (Budget(trials=None, patience=4), 0.75),
-    ],
-)
-def test_the_limit_that_is_nearest_says_how_far_a_search_has_come(budget: Budget, expected: float):
-    assert progress_of(budget, finished=10, spent_s=10.0, since=3).share == expected
-
-
-@pytest.mark.parametrize(
-    ("limit", "share", "to_come", "allowed"),
-    [(10, 0.5, 100, 2), (10, 0.97, 6, 4), (200, 0.5, 100, 100)],
-)
-def test_no_more_promotions_are_kept_than_trials_may_come(
-    limit: int, share: float, to_come: int | None, allowed: int
-):
-    assert SearchProgress(share, to_come).allowed_of(limit) == allowed

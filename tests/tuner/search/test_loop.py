@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 
 import pytest
@@ -20,7 +19,7 @@ from tuner.problem.objectives import DEFAULT_OBJECTIVES
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, JobRequest, JobSpec, JobState, PendingTrial
-from tuner.search.loop import DEFAULT_CUTOFF, LEAST_COMPILE_LIMIT_S, TuningLoop
+from tuner.search.loop import DEFAULT_CUTOFF, TuningLoop
 from tuner.space import Config, Knob, Space
 
 KERNEL = ScaleU8()
@@ -109,24 +108,6 @@ class Rig:
         return self.store.trials(self.job_id)
 
 
-def test_compilations_are_limited_by_what_those_of_valid_trials_took():
-    rig = Rig()
-    limits = []
-    rig.generator.limit = limits.append
-    rig.generator.fault = lambda c: (
-        CandidateError(Outcome.WRONG_OUTPUT, "") if c["vectors"] == 2 else None
-    )
-    rig.run()
-    valid = [t.measurement is not None for t in rig.trials]
-    assert not all(valid)
-    assert sum(valid) > 8
-    expected = [
-        LEAST_COMPILE_LIMIT_S if sum(valid[:number]) >= 8 else math.inf for number in range(12)
-    ]
-    assert limits == expected
-    assert LEAST_COMPILE_LIMIT_S in limits
-
-
 def test_runs_textbook_and_default_first_then_the_budget_and_keeps_the_best():
     rig = Rig()
     assert rig.run() is JobState.DONE
@@ -142,16 +123,6 @@ def test_runs_textbook_and_default_first_then_the_budget_and_keeps_the_best():
     assert rig.store.pending(rig.job_id) == []
     assert rig.seen[-1].finished == 12
     assert rig.seen[-1].outcomes == {"ok": 12}
-
-
-def test_a_baseline_of_the_space_comes_first_and_may_be_the_best():
-    config = SPACE.config({"vectors": 4, "unroll_rows": 2, "behave": "well", "extra": 7})
-    rig = Rig(baseline=Baseline(config), budget=Budget(trials=4))
-    rig.measurer.cycles_of = lambda text: 10 if "7" in text else 100
-    assert rig.run() is JobState.DONE
-    assert (rig.trials[0].origin, rig.trials[0].config) == ("baseline", config)
-    assert {t.origin for t in rig.trials[1:3]} == {"textbook", "default"}
-    assert rig.store.best(LOOKUP).provenance["trial"] == 0
 
 
 def test_a_baseline_outside_of_the_space_is_measured_and_never_the_best():
@@ -259,17 +230,6 @@ def test_what_outlasts_the_seconds_is_abandoned_and_the_rest_kept(clock):
     assert [t.outcome for t in rig.trials] == [Outcome.OK]
     assert rig.store.best(LOOKUP).measurement.cycles == rig.trials[0].measurement.cycles
     assert rig.over.is_set()
-
-
-def test_what_a_caller_abandons_is_left_to_be_run_again():
-    """As the jobs of a batch are: the trial stays pending, the job can be resumed."""
-    rig = Rig(budget=Budget(trials=1))
-    rig.measurer = StandInMeasurer(raising(OutOfTimeError("abandoned")))
-    assert rig.run() is JobState.QUEUED
-    assert [p.number for p in rig.store.pending(rig.job_id)] == [0]
-    rig.measurer = StandInMeasurer(cycles_of)
-    assert rig.run() is JobState.DONE
-    assert [t.outcome for t in rig.trials] == [Outcome.OK]
 
 
 def test_identical_objects_are_measured_once():

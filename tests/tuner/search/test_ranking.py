@@ -36,10 +36,6 @@ def drawn(count: int, seed: int = 0) -> list[FidelityPair]:
     return [pair(n, low := kernel(dice), on_phone(low, dice)) for n in range(count)]
 
 
-def test_without_pairs_the_lower_fidelity_speaks_for_itself() -> None:
-    assert fit([]).predict(measured(1234)) == 1234
-
-
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=2, unique=True), st.integers(1, 50))
 def test_one_or_two_pairs_give_a_factor_and_leave_the_order(cycles: list[int], by: int) -> None:
     ranking = fit([pair(n, measured(c), by * c) for n, c in enumerate(cycles)])
@@ -70,18 +66,3 @@ def test_agreement_is_told_with_the_fits_own_by_leaving_each_out() -> None:
     assert found.fitted_tau > found.tau
     assert found.error is not None
     assert 0 < found.error < 0.2
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "tau"),
-    [
-        ([1, 2, 3], [10, 20, 30], 1.0),
-        ([1, 2, 3, 4], [1, 2, 4, 3], 4 / 6),
-        ([1, 1, 2], [1, 2, 3], 2 / math.sqrt(6)),
-        ([1, 1], [1, 2], None),
-    ],
-)
-def test_kendalls_tau_of_orders_with_and_without_ties(
-    one: list[float], other: list[float], tau: float | None
-) -> None:
-    assert kendall_tau(one, other) == (tau if tau is None else pytest.approx(tau))

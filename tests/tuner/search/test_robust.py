@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,7 @@ from tuner.records.outcome import Outcome
 from tuner.records.request import Preference
 from tuner.records.trial import Budget, JobState, Trial
 from tuner.search import doubt
-from tuner.search import loop as tuning_loop
-from tuner.search.plausible import PlausibleCosts, Told, robust_figure
+from tuner.search.plausible import PlausibleCosts, Told
 from tuner.space import Config
 
 EVENTS: Mapping[int, Mapping[str, int]] = {
@@ -85,29 +84,6 @@ def test_the_stored_best_is_the_preferred_one(prefer: Preference, vectors: int) 
     assert found.schedule.measurement.cycles == found.best.measurement.cycles  # type: ignore[union-attr]
     assert isinstance(found.doubt, doubt.Doubt)
     assert found.doubt.trial == found.best.number
-
-
-def test_a_resumed_job_tells_the_sampler_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    rig = rig_of(budget=Budget(trials=10))
-    rig.on_progress = lambda progress: rig.stop.set() if progress.finished == 6 else None
-    assert rig.run() is JobState.QUEUED
-    before = [robust_figure(row) for row in _priced(rig.trials)]
-    replayed: list[float] = []
-    replay = tuning_loop.Proposer.replay
-
-    def noting(proposer: tuning_loop.Proposer, trials: Iterable[Trial]) -> None:
-        replay(proposer, trials)
-        replayed.extend(trial.values[0] for trial in proposer.study.trials)
-
-    monkeypatch.setattr(tuning_loop.Proposer, "replay", noting)
-    # Stores do not read events with trials: they are long.
-    bare = [replace(t, measurement=replace(t.measurement, event_counts=None)) for t in rig.trials]
-    counted = rig.store.counted_trials(rig.job_id)
-    monkeypatch.setattr(rig.store, "trials", lambda job: bare)
-    monkeypatch.setattr(rig.store, "counted_trials", lambda job: counted)
-    rig.run()
-    assert replayed == pytest.approx(before)
-    assert len(set(before)) > 1
 
 
 def _priced(trials: list[Trial]) -> list[Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.rig.scale_u8 import ScaleU8
@@ -106,14 +104,6 @@ DEFAULT = Config({"tile": 1, "form": "plain"})
 )
 def test_a_config_of_another_space_becomes_the_nearest_legal_one(config, nearest):
     assert project(TARGET_SPACE, Config(config), DEFAULT).as_dict() == nearest
-
-
-def test_jobs_of_other_caches_are_not_begun_with(jobs):
-    jobs.run(jobs.submit(512))
-    job = jobs.submit(640)
-    cold = replace(job, spec=replace(job.spec, cache="cold"))
-    assert jobs.transfers(job)
-    assert jobs.transfers(cold) == []
 
 
 def test_only_what_was_faster_than_its_textbook_is_handed_on_if_asked_for(jobs):

@@ -150,14 +150,6 @@ PIXELS = pipeline(
 )
 
 
-def test_what_divides_as_no_vector_can_is_computed_without_and_apart():
-    facts = pipeline(stage("ratio", divides=("*",)), stage("out", reads={"ratio": 1}))
-    space = derived_space("pipeline:test", facts, TARGET)
-    assert "inline" not in space.knob("place_ratio").choices
-    for _, directives in schedules(facts):
-        assert all(d.func != "ratio" for d in directives if d.op == "vectorize")
-
-
 ROWS = UpdateFacts(
     ("y",), (("r$x", 512),), scans=False, combines="sum", dot=False, across="r$x", quads=True
 )

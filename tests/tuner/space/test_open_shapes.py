@@ -12,14 +12,12 @@ from tests.tuner.space.test_derivation import (
     DENSE,
     SAMPLES,
     TARGET,
-    featured,
     pipeline,
     stage,
 )
 from tuner.space import Config
 from tuner.space.derivation import (
     PipelineFacts,
-    derived_schedule,
     derived_space,
 )
 
@@ -67,12 +65,3 @@ def test_reductions_that_follow_an_extent_are_not_split_or_written_out():
     assert DENSE.varying(DENSE) == DENSE
     varying = {k.name for k in derived_space("p", facts, TARGET, 1).knobs}
     assert not varying & {"form_sums_0", "unroll_sums_0"}
-
-
-def test_vectors_have_no_channels_where_callers_choose_how_many_there_are():
-    facts = featured(16, 256)
-    for config in samples(facts):
-        directives = derived_schedule(facts, TARGET, config, 1)
-        assert {d.args for d in directives if d.op == "vectorize"} <= {("x_i",)}
-        steps = {d.args[3] for d in directives if d.op == "split" and d.args[2] == "x_i"}
-        assert min(steps) == config["lanes"]

@@ -70,13 +70,3 @@ def test_a_parallel_loop_is_around_all_others_and_none_of_a_reduction(facts):
             assert order.args[-1] == directive.args[0]
         assert len({(d.func, d.update) for d in parallel}) == len(parallel), config
     assert seen
-
-
-def test_predicates_and_vectors_moved_inwards_do_not_meet_in_strips():
-    facts = pipeline(
-        stage("columns", extents=(502, 64), widest_bits=8, clamped=True),
-        stage("out", reads={"columns": 3}, extents=(500, 64), widest_bits=8, clamped=True),
-    )
-    tails = {(c.get("tail_x"), c.get("tail_columns")) for c, _ in cut(facts)}
-    assert {("predicate_stores", "round_up"), ("shift_inwards", "shift_inwards")} <= tails
-    assert ("predicate_stores", "shift_inwards") not in tails

@@ -41,14 +41,6 @@ def test_guards_are_of_vectors_of_one_register_that_are_no_vrmpy(width, lanes):
     assert ("vrmpy" in {config["form_sums_0"] for config in guarded}) == (width == 768)
 
 
-def test_reductions_of_several_values_have_no_guard_in_earnest():
-    most = UpdateFacts(("x", "y"), (("k$x", 64),), scans=False, combines="", dot=False)
-    for width, vectors in ((384, True), (300, False)):
-        best = stage("best", values=2, extents=(width, 64), updates=(most,))
-        found = samples(pipeline(best, stage("out", extents=(width, 64), reads={"best": 1})))
-        assert any(config["lanes"] > 1 for config in found) == vectors
-
-
 @pytest.mark.parametrize(("width", "is_free"), [(512, True), (516, False)])
 def test_sums_under_a_guard_lie_aligned(width, is_free):
     update = UpdateFacts(("x", "y"), (("k$x", 16),), scans=False, combines="sum", dot=False)
@@ -94,12 +86,3 @@ def test_what_is_read_twice_under_a_guard_is_kept(repeats, is_free):
     found = [one for one in samples(facts) if one.get("tail_sums") == "guard_with_if"]
     assert found
     assert ("inline" in {one["place_square"] for one in found}) == is_free
-
-
-def test_guarded_sums_of_strips_are_not_written_out():
-    update = UpdateFacts(("x", "y"), (("k$x", 3),), scans=False, combines="sum", dot=False)
-    sums = stage("sums", extents=(300, 66), bits=16, updates=(update,))
-    facts = pipeline(sums, stage("out", extents=(300, 64), reads={"sums": 3}))
-    found = [one for one in samples(facts) if one["lanes"] != 1]
-    assert {one["unroll_sums_0"] for one in found} == {"off", "inner"}
-    assert {one["unroll_sums_0"] for one in found if one["place_sums"] == "rows"} == {"off"}

@@ -8,9 +8,9 @@ import pytest
 
 from tests.rig.stencils import stencil
 from tests.rig.unseen_pipelines import unseen_pipeline
-from tuner.codegen import space_of, starts_of
-from tuner.codegen.hvx.generator import HvxGenerator, translation_unit
-from tuner.codegen.portfolio import GENERATOR, Portfolio, chosen
+from tuner.codegen import space_of
+from tuner.codegen.hvx.generator import HvxGenerator
+from tuner.codegen.portfolio import GENERATOR, Portfolio
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
 from tuner.jobs.tuning import keep_pipeline
@@ -101,19 +101,6 @@ def test_rows_are_added_up_however_many_are_computed_together(width, generator, 
         assert measurer.measure(problem, artifact).measurement.verified, rows
 
 
-@pytest.mark.parametrize(
-    ("width", "contract", "reason"),
-    [
-        (128, Contract.EXTENT, "it adds up rows, for which the contract has to be static"),
-        (200, Contract.STATIC, "it adds up 200 pixels of rows of 200, not whole rows of at most 8"),
-    ],
-)
-def test_rows_that_do_not_stay_in_registers_are_refused(width, contract, reason):
-    problem = problem_of("uneven", width, 11, contract)
-    with pytest.raises(UserError, match=reason):
-        space_of("hvx", kernel_of(problem), problem)
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(10))
 def test_a_thousand_configs_are_right(seed, generator, measurer):
@@ -159,22 +146,3 @@ def test_what_it_makes_no_code_of_is_refused_with_a_reason(kernel, params, reaso
     with pytest.raises(UserError, match=reason):
         space_of("hvx", found, problem)
     assert "hvx" not in Portfolio.space(found, problem).knob(GENERATOR).choices
-
-
-def test_a_portfolio_tries_it_for_stencils_among_the_first():
-    problem = problem_of("sobel_u8", 512, 64, Contract.STATIC)
-    starts = starts_of("portfolio", kernel_of(problem), problem)
-    name, config = chosen(starts["portfolio:hvx"])
-    assert name == "hvx"
-    assert space_of("hvx", kernel_of(problem), problem).admits(config.as_dict())
-
-
-def test_names_of_a_pipeline_are_none_of_the_code():
-    """They may be anything; C has only its own."""
-    problem = problem_of("dilation", 256, 8, Contract.NONE)
-    kernel = kernel_of(problem)
-    config = HvxGenerator.starts(kernel, problem)["textbook"]
-    unit = translation_unit(kernel, problem, config)
-    assert "*image" not in unit
-    assert "image_" not in unit.replace(problem.symbol, "")
-    assert "output_extent_0 < 128) return CONSTRAINT_VIOLATED" in unit

@@ -17,7 +17,6 @@ from tuner.kernels.pixel import (
     clamped,
     constant,
     maximum,
-    minimum,
 )
 
 AROUND = (-1, 0, 1)
@@ -47,10 +46,6 @@ def dilated() -> Pixel:
     return maximum(*(at(dx, dy) for dx, dy in product(AROUND, repeat=2)))
 
 
-def median(a: Pixel, b: Pixel, c: Pixel) -> Pixel:
-    return maximum(minimum(a, b), minimum(maximum(a, b), c))
-
-
 def test_a_binomial_filter_is_two_multiplications_and_sums_of_neighbours():
     gaussian = find_kernel("gaussian5x5_u8").pixel({})
     once = {"vtmpybus": 1, "vtmpybus_acc": 1, "vaddh_dv": 4, "vrounduhub": 1}
@@ -64,31 +59,6 @@ def test_two_rows_of_a_dilation_share_the_maximum_between_them(rows, maxima):
     """Two along a row; down, two for one row, three for two."""
     assert computed(dilated(), rows) == {"vmaxub": maxima}
     assert kept(dilated(), rows) == 2
-
-
-def test_a_median_sorts_rows_once():
-    rows = [[at(dx, dy) for dx in AROUND] for dy in AROUND]
-    least, middle, greatest = (
-        [choose(*row) for row in rows] for choose in (minimum, median, maximum)
-    )
-    columns = [[at(dx, dy) for dy in AROUND] for dx in AROUND]
-    along = median(maximum(*least), median(*middle), minimum(*greatest))
-    down = median(
-        maximum(*(minimum(*one) for one in columns)),
-        median(*(median(*one) for one in columns)),
-        minimum(*(maximum(*one) for one in columns)),
-    )
-    for written in (along, down):
-        found = computed(written, 2)
-        # A row takes six; of the pair in the middle there are least, greatest and both middles;
-        # each output takes one least and one greatest more.
-        assert found == {
-            "vminub": 2 * 3 + 1 + 1 + 2,
-            "vmaxub": 2 * 3 + 1 + 1 + 2,
-            "median_of_pair": 2,
-            "median": 2,
-        }
-        assert kept(written, 2) == 2 * 3
 
 
 @pytest.mark.parametrize("weights", [(-128, 127, 1), (2, 3, 5, 7)])

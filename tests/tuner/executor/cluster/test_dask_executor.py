@@ -3,15 +3,11 @@ do to a job."""
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from distributed.core import Status
 
 import tuner
 from tests.tuner.executor.cluster.started import Started, started_cluster
@@ -19,7 +15,7 @@ from tuner.conformance.executors import ExecutorConformance
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.errors import ToolchainError, UserError
 from tuner.executor import EXECUTOR_VARIABLE, examine_executor
-from tuner.executor.cluster import connection, processes
+from tuner.executor.cluster import connection
 from tuner.keeping.memory_store import MemoryStore
 from tuner.records.trial import JobState
 
@@ -87,41 +83,6 @@ def test_workers_are_lost_join_and_leave_while_a_job_loses_no_trial(
     assert len({trial.config for trial in trials}) == 16
     assert not [trial for trial in trials if trial.outcome.value == "device_error"]
     assert store.pending(job.id) == []
-
-
-def test_a_leaving_worker_finishes_first_and_waits_no_longer_than_it_may(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """With a scheduler that never says that the answers were handed over."""
-    monkeypatch.setattr(processes, "LEAVE_S", 0.5)
-    done: list[str] = []
-
-    async def never_handed_over(**_: object) -> None:
-        done.append("hands over")
-        await asyncio.Event().wait()
-
-    async def close() -> None:
-        done.append("closes")
-
-    worker: Any = SimpleNamespace(
-        address="tcp://127.0.0.1:1",
-        name="stuck",
-        status=Status.running,
-        state=SimpleNamespace(executing_count=1),
-        scheduler=SimpleNamespace(retire_workers=never_handed_over),
-        close=close,
-    )
-
-    async def leave() -> None:
-        leaving = asyncio.create_task(processes._leave(worker))
-        await asyncio.sleep(0)
-        assert worker.status is Status.closing_gracefully
-        done.append("finishes")
-        worker.state.executing_count = 0
-        await leaving
-
-    asyncio.run(leave())
-    assert done == ["finishes", "hands over", "closes"]
 
 
 @pytest.mark.slow

@@ -17,9 +17,7 @@ from tuner.errors import DeviceError
 from tuner.measure.android.adb import (
     CHUNK_BYTES,
     ProtocolError,
-    RefusedError,
     ShellOutput,
-    printable,
     read_file,
     read_shell,
     read_stat,
@@ -108,12 +106,3 @@ def test_a_file_comes_back_as_it_was_sent(content: bytes, places: list[int]) -> 
         sync_chunk(content[at : at + CHUNK_BYTES]) for at in range(0, len(content), CHUNK_BYTES)
     )
     assert read(pulled, cut(chunks + b"DONE\0\0\0\0", places)) == content
-
-
-def test_a_refusal_tells_its_reason_without_control_characters() -> None:
-    reason = b"no\x1b[2J space\n"
-    with pytest.raises(RefusedError) as caught:
-        read(read_status, [b"FAIL", b"%04x" % len(reason), reason])
-    assert caught.value.reason == reason.decode()
-    assert caught.value.message == "adb: no [2J space"
-    assert printable("a\nb") == "a b"

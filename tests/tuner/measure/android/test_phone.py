@@ -15,7 +15,7 @@ from tests.rig.phones import Phone as EmulatedPhone
 from tests.tuner.measure.android.phones import outcomes, phone_device, run, task
 from tuner.conformance.candidates import artifact_of, scale_problem
 from tuner.conformance.patience import PATIENCE_S, until
-from tuner.errors import DeviceError, UserError
+from tuner.errors import DeviceError
 from tuner.measure.android.call import Caller, PhoneSettings
 from tuner.measure.android.link import background
 from tuner.measure.android.phone import Phone
@@ -206,9 +206,3 @@ def test_a_cached_problem_that_was_changed_on_the_phone_is_pushed_again(
     [cached] = [path for path in emulated.files() if "/problems/" in path]
     device._shell(f"printf x | dd of={cached} bs=1 seek=70000 conv=notrunc", PATIENCE_S)
     assert run(device, "WELL") == ["ok"]
-
-
-def test_a_path_that_the_tool_would_take_apart_is_refused() -> None:
-    for path in ("/data/my folder", "relative", "/data/../etc", "/data/a;b"):
-        with pytest.raises(UserError, match="path"):
-            Phone(PhoneSettings(name="p", arch="v66", serial="s", folder=path), "p", Limits())

@@ -9,15 +9,14 @@ from typing import TypeVar
 
 import pytest
 
-from tests.rig.phones import Fault, running_phones
 from tests.rig.phones import Phone as EmulatedPhone
+from tests.rig.phones import running_phones
 from tests.tuner.measure.android.phones import adb_of_the_rig
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import (
     AdbClient,
     AdbServer,
-    ProtocolError,
     Push,
     RefusedError,
 )
@@ -90,19 +89,3 @@ def test_a_deadline_ends_a_command_that_does_not(phone: EmulatedPhone) -> None:
     with pytest.raises(DeviceError, match=r"within 0\.3 s"):
         with_client(phone, lambda c: c.shell(phone.address, "sleep 30", 0.3))
     phone.end_processes()
-
-
-def test_adbd_that_dies_in_a_command_gives_no_status(phone: EmulatedPhone) -> None:
-    """adb's own client gives status 0 here."""
-
-    async def act(client: AdbClient) -> None:
-        command = client.shell(phone.address, "echo begun; sleep 3000", PATIENCE_S)
-        running = asyncio.ensure_future(command)
-        while not any("sleep 3000" in line for line in phone.processes()):
-            await asyncio.sleep(0.02)
-        phone.set(Fault.ADBD_KILLED)
-        with pytest.raises(ProtocolError, match="broke off"):
-            await running
-
-    with_client(phone, act)
-    phone.ok()

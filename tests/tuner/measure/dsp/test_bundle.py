@@ -115,15 +115,6 @@ def test_a_candidate_that_dies_loses_itself_and_those_behind_it_wait(
     assert [outcome(one) for one in three] == ["ok", Outcome.RUN_ERROR, None]
 
 
-def test_a_stray_write_ends_the_call_for_the_others_to_have_a_fresh_one(
-    entry: BundleEntry, run: QueuedRun
-) -> None:
-    two = packed(entry, run, 2)
-    hit = called(run, ended(0, DspState.DAMAGED), complete=False, gave_up=DspState.DAMAGED)
-    assign_results(slots_of(two, None), hit, 60)
-    assert [outcome(one) for one in two] == [Outcome.RUN_ERROR, None]
-
-
 @pytest.mark.parametrize(
     "failed",
     [{"begun": 0}, {"records": [(0, DspState.FINISHED), (1, DspState.FINISHED)], "begun": 2}],
@@ -161,15 +152,6 @@ def test_a_stopped_clock_and_missing_samples_are_the_phones_fault(
         slots_of(two, None), called(run, ended(0, samples=(0, 5)), ended(1, samples=(5,))), 60
     )
     assert [outcome(one) for one in two] == ["device", "device"]
-
-
-def test_memory_that_does_not_come_back_is_no_verified_result(
-    entry: BundleEntry, run: QueuedRun
-) -> None:
-    one = packed(entry, run, 1)
-    without = called(run, ended(0))
-    assign_results(slots_of(one, None), CallResult(**{**vars(without), "sums": {}}), 60)
-    assert outcome(one[0]) == "device"
 
 
 def test_wrong_memory_is_a_wrong_output_with_its_place(entry: BundleEntry, run: QueuedRun) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import DeviceError
-from tuner.measure.dsp.queue import DspState, Kind, read_records, results_of
+from tuner.measure.dsp.queue import Kind, read_records, results_of
 
 NONCE = bytes(range(16))
 
@@ -88,11 +88,3 @@ def test_results_of_another_run_are_refused() -> None:
 def test_records_that_do_not_follow_from_the_queue_are_refused(parts: list[bytes]) -> None:
     with pytest.raises(DeviceError):
         results_of(read_records(b"".join(parts), NONCE), 1)
-
-
-def test_a_driver_that_gives_up_says_why() -> None:
-    parts = [*whole(2)[:3], record(Kind.END, 0, DspState.DAMAGED)]
-    results = results_of(read_records(b"".join(parts), NONCE), 2)
-    assert results.gave_up is DspState.DAMAGED
-    assert not results.complete
-    assert len(results.ended) == 1

@@ -74,14 +74,6 @@ class RosterConformance:
         assert ready.fingerprint == {"os": "13"}
         assert roster.device(PHONE.name) == ready
 
-    def test_enrolling_again_changes_the_description_only(self, roster: Roster) -> None:
-        ready = self.ready(roster)
-        again = roster.enrol(Enrolment("pixel", "phone", "hardware", ("v69",)))
-        assert again.tags == ("v69",)
-        assert (again.state, again.trials, again.token) == (ready.state, 0, ready.token)
-        with pytest.raises(UserError, match="known as a phone, not a simulator"):
-            roster.enrol(Enrolment("pixel", "simulator", "model"))
-
     def test_a_device_has_one_lease_at_a_time(self, roster: Roster) -> None:
         self.ready(roster)
         lease = self.leased(roster)
@@ -153,16 +145,6 @@ class RosterConformance:
             roster.renew(lease)
         assert roster.lease(PHONE.name, "ann", Purpose.CHECK) is not None
 
-    def test_a_check_that_lapses_leaves_the_state_as_it_was(
-        self, roster: Roster, clock: Clock
-    ) -> None:
-        roster.enrol(PHONE)
-        self.leased(roster, Purpose.CHECK)
-        assert roster.device("pixel").state is DeviceState.SUSPECT
-        assert roster.lease("pixel", "bob", Purpose.CHECK) is None
-        clock.now += LEASE_S
-        assert roster.lease("pixel", "bob", Purpose.CHECK) is not None
-
     def test_a_failed_check_is_remembered(self, roster: Roster) -> None:
         self.ready(roster)
         for count in (1, 2):
@@ -202,17 +184,6 @@ class RosterConformance:
         assert roster.quarantine("pixel", "again").reason == "smells of smoke"
         with pytest.raises(UserError, match="quarantined"):
             roster.drain("pixel", "no")
-
-    def test_release_forgives_and_asks_for_a_check(self, roster: Roster) -> None:
-        self.ready(roster)
-        with pytest.raises(UserError, match="ready: there is nothing to release it from"):
-            roster.release("pixel", "no")
-        roster.give_back(self.leased(roster), DeviceState.QUARANTINED, "3 x", tally=Tally(faults=3))
-        found = roster.release("pixel", "mended")
-        assert (found.state, found.reason, found.recent) == (DeviceState.SUSPECT, "mended", "")
-        assert found.faults == 3
-        roster.drain("pixel", "x")
-        assert roster.release("pixel", "y").state is DeviceState.SUSPECT
 
     def test_changes_of_state_are_events_and_healthy_work_is_not(
         self, roster: Roster, clock: Clock

@@ -69,13 +69,6 @@ def test_devices_are_chosen_by_tags(file: Path, on: str, names: list[str]) -> No
     assert [member.name for member in read_farm().selected(on)] == names
 
 
-def test_a_tag_nobody_has_is_refused_with_those_there_are(file: Path) -> None:
-    file.write_text(WHOLE)
-    with pytest.raises(UserError, match="tagged 'v73'") as caught:
-        read_farm().selected("v73")
-    assert "lab-2" in caught.value.accepted
-
-
 @pytest.mark.parametrize(
     ("text", "says", "accepted"),
     [

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 from tests.rig.stand_in_devices import GOLD_CYCLES, Script, StandInFarm
 from tests.tuner.measure.farm.test_farm_measurer import GOOD, cycles, measured, measuring, wait_for
-from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.farm.roster import DeviceState, MemoryRoster
 
 
@@ -35,23 +31,3 @@ def test_a_device_that_was_slow_from_the_first_is_found_out_by_those_like_it() -
     assert all(cycles <= 1.08 * int(true) for true, cycles in zip(GOOD, found, strict=True))
     assert re.search(r"slow: .* takes 1\.\d\d times as long as on others like it", reason)
     assert roster.device("bad").trials == 0
-
-
-def test_a_device_that_cooled_down_is_used_again() -> None:
-    rig = StandInFarm({"only": Script(hot_c=90.0)})
-    roster = MemoryRoster()
-    with measuring(rig, roster=roster) as measurer, ThreadPoolExecutor(1) as pool:
-        pending = pool.submit(measured, measurer, ["2000"])
-        # The fingerprint is asked for first: a hot device does not tell.
-        assert cycles(pending.result()) == ["toolchain"]
-        rig.devices["only"].script.hot_c = 40.0
-        assert cycles(measured(measurer, ["2000"])) == [2000]
-        rig.devices["only"].script.hot_c = 90.0
-        roster._change("only", lambda record: replace(record, last_check_at=0.0))
-        assert wait_for(roster, "only", DeviceState.SUSPECT).startswith("too hot: 90 degrees")
-        pending = pool.submit(measured, measurer, ["2001"])
-        time.sleep(0.2)
-        assert not pending.done()
-        rig.devices["only"].script.hot_c = 40.0
-        assert cycles(pending.result(timeout=PATIENCE_S)) == [2001]
-    assert roster.device("only").failed_checks == 0, "heat is no fault"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from tuner.measure.device import (
 )
 from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimSettings
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.paths import cached
 
 pytestmark = pytest.mark.slow
 PIC = ("-fPIC",)
@@ -111,13 +109,3 @@ def test_a_simulator_that_fails_is_never_the_candidates_fault(
         device.run(Bundle([entry()]))
     trouble(sdk, "")
     assert [told(r) for r in device.run(Bundle([entry()]))] == ["ok"]
-
-
-def test_folders_of_killed_processes_are_removed(device: HexagonSim) -> None:
-    home = cached("hexagon-sim")
-    dead, own = home / "999999999-x", home / f"{os.getpid()}-x"
-    for folder in (dead, own):
-        folder.mkdir()
-    device.clean()
-    assert (dead.exists(), own.exists()) == (False, True)
-    own.rmdir()

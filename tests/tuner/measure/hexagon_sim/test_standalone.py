@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,13 @@ import pytest
 from tests.rig.stand_in_tools import make_tools, trouble
 from tuner.conformance.candidates import scale_artifact, scale_problem
 from tuner.conformance.patience import PATIENCE_S
-from tuner.errors import CandidateError, DeviceError, ToolchainError, UserError
+from tuner.errors import CandidateError, DeviceError, UserError
 from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
 from tuner.measure.dsp.sdk import SDK_VARIABLES
 from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimMeasurer, HexagonSimSettings
 from tuner.measure.hexagon_sim.packets import read_packets
 from tuner.measure.hexagon_sim.standalone import (
     StandaloneTools,
-    alone,
-    driver_program,
     tools_at,
 )
 from tuner.problem.target import find_target
@@ -88,14 +85,6 @@ def test_what_it_cannot_say_is_told_in_a_line_with_the_next_step(
     assert caught.value.next_step
 
 
-@pytest.mark.slow
-def test_a_compiler_that_fails_is_told(tools: Path) -> None:
-    trouble(tools, "no licence")
-    (tools / "Tools/bin/hexagon-clang").touch()  # another one than what was built with before
-    with pytest.raises(ToolchainError, match=r"cannot build the driver for v66: .*no licence"):
-        driver_program(StandaloneTools(tools), "v66")
-
-
 # What is there
 
 
@@ -135,23 +124,6 @@ def test_the_measurer_takes_the_tools_alone_and_names_what_they_lack(
 
 
 # Never several at once
-
-
-def test_a_second_run_waits_for_the_first() -> None:
-    entered, order = threading.Event(), []
-
-    def second() -> None:
-        with alone(lambda: False):
-            order.append("second")
-
-    with alone(lambda: False):
-        thread = threading.Thread(target=lambda: (entered.set(), second()))
-        thread.start()
-        assert entered.wait(PATIENCE_S)
-        thread.join(0.2)
-        order.append("first ends")
-    thread.join(PATIENCE_S)
-    assert order == ["first ends", "second"]
 
 
 # The profile of packets

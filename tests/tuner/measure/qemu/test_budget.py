@@ -63,16 +63,6 @@ def test_a_run_ends_at_most_one_percent_past_its_budget(
     assert stopped_after(body, tmp_path, caches, cycles - 1) == cycles
 
 
-@pytest.mark.slow
-def test_a_practice_call_with_cold_caches_is_not_held_against_a_warm_one(tmp_path: Path) -> None:
-    body = BODIES["DDR latency"][1].replace("##5000", "##500")
-    cold = run_packets(body, tmp_path, "cold").timing.cycles
-    warm = run_packets(body, tmp_path, "warm").timing.cycles
-    assert warm < cold / 5
-    assert run_packets(body, tmp_path, "warm", TARGET, warm).timing.cycles == warm
-    assert stopped_after(body, tmp_path, "warm", warm // 2) <= warm // 2 * 1.01 + BLOCK
-
-
 def test_contexts_that_share_the_work_are_counted_in(tmp_path: Path) -> None:
     body = """
         { allocframe(#0) ; r0 = #0 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle, islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +20,6 @@ from tuner.measure.qemu.calibration import (
     Observation,
     UnresolvedError,
     calibrate,
-    calibrated_text,
-    write_parameters,
 )
 from tuner.measure.qemu.cycles import cycles_of
 from tuner.measure.qemu.events import INDEX
@@ -31,7 +28,6 @@ from tuner.measure.qemu.model import (
     ParameterSpecs,
     load_model,
     model_path,
-    read_model_file,
 )
 
 PARALLEL = ("l2_bandwidth", "parallel_loop", "task")
@@ -90,21 +86,6 @@ def result(samples: list[Observation], specs: ParameterSpecs) -> Calibration:
     return calibrate(samples, specs, fix=(*PARALLEL, *RARE))
 
 
-def test_known_parameters_come_back_from_40_noisy_samples(
-    specs: ParameterSpecs, result: Calibration
-) -> None:
-    assert [p.name for p in result.fitted] == list(TRUE)[:3] + list(TRUE)[5:8]
-    for parameter in result.fitted:
-        assert parameter.value == pytest.approx(TRUE[parameter.name], rel=0.1), parameter
-        assert parameter.interval <= 0.1 * parameter.value
-        assert not parameter.at_bound
-
-
-def test_wrong_samples_are_named_and_do_not_hide_the_noise(result: Calibration) -> None:
-    assert result.outliers == tuple(WRONG)
-    assert result.noise == pytest.approx(0.03, rel=0.3)
-
-
 # What samples cannot tell
 
 
@@ -153,22 +134,3 @@ def test_samples_that_contradict_each_other_are_refused_by_line(
 
 
 # The file
-
-
-@pytest.fixture
-def written(result: Calibration, tmp_path: Path) -> Path:
-    text = calibrated_text(read_model_file(model_path("v66")), result, "a phone")
-    write_parameters(tmp_path / "calibrated.toml", text)
-    return tmp_path / "calibrated.toml"
-
-
-def test_the_written_file_holds_the_fitted_values_and_where_they_come_from(
-    written: Path, result: Calibration, specs: ParameterSpecs
-) -> None:
-    read = load_model(written).specs
-    for parameter in result.fitted:
-        assert read[parameter.name].value == parameter.value
-        assert read[parameter.name].source.startswith("calibrated: 40 samples, a phone")
-        assert f"was {specs[parameter.name].value:g}" in read[parameter.name].source
-    for name in {*specs} - {p.name for p in result.fitted}:
-        assert read[name] == specs[name]

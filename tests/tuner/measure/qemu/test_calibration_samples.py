@@ -85,19 +85,6 @@ def test_a_bad_line_is_named_with_what_would_do(
     assert [text for text in named if text not in str(caught.value)] == []
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [(b"{", "Invalid JSON"), (b"{}", "kernel: Field required")],
-    ids=["cut short", "empty"],
-)
-def test_a_line_that_is_no_object_is_named(
-    line: bytes, said: str, write: Callable[..., Path]
-) -> None:
-    with pytest.raises(UserError, match=r"line 2 of .*samples\.jsonl: ") as caught:
-        read_samples(write(GOOD, line))
-    assert said in str(caught.value)
-
-
 def test_targets_and_fidelities_are_not_mixed(write: Callable[..., Path]) -> None:
     other = {**GOOD, "target": "hexagon-v66-sm8150"}
     with pytest.raises(UserError, match=r"line 2 of .*target hexagon-v66-sm8150"):

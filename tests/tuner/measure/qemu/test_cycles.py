@@ -79,17 +79,6 @@ def test_transfers_hide_behind_the_work_or_the_work_behind_them() -> None:
     assert total(events({"packets": 2000, **moved})) == 3000
 
 
-def test_transfers_go_on_while_a_load_waits_for_one_of_them() -> None:
-    found = events({"packets": 500, "ddr_read_bytes": 3000 * NOMINAL.ddr_bandwidth})
-    found.counts[0, wait(16, 0)] = 10
-    waits = 10 * NOMINAL.ddr_latency
-    assert waits < 2500
-    assert total(found) == 3000
-    assert cycles_of(found, NOMINAL, 4).parts["DDR latency"] == waits
-    found.counts[0, wait(16, 0)] = 100
-    assert total(found) == 500 + 100 * NOMINAL.ddr_latency
-
-
 @pytest.mark.parametrize(("overlap", "groups"), [(4, 80), (12, 30)])
 def test_groups_of_waits_are_interpolated_between_the_distances_counted(
     overlap: float, groups: float
@@ -99,15 +88,6 @@ def test_groups_of_waits_are_interpolated_between_the_distances_counted(
         found.counts[0, wait(window, 0)] = count
     parameters = replace(NOMINAL, ddr_overlap=float(overlap))
     assert total(found, parameters) == pytest.approx(groups * NOMINAL.ddr_latency)
-
-
-@pytest.mark.parametrize(("lead", "left"), [(64, 125 - 79.5), (128, 0)])
-def test_a_line_asked_for_ahead_costs_what_is_left_of_its_latency(lead: int, left: float) -> None:
-    found = events({})
-    found.counts[0, wait(16, lead)] = 1  # a class of leads counts as its middle
-    assert NOMINAL.ddr_overlap == 16
-    assert NOMINAL.ddr_latency == 125
-    assert total(found) == pytest.approx(left)
 
 
 @pytest.mark.parametrize("name", PARAMETER_NAMES)

@@ -47,24 +47,8 @@ def test_kinds_of_instructions(word: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "slots"),
-    [
-        (["R1 = #0x1", "R2 = #0x2", "R3 = #0x3", "V1 = vmem(R4+#0x0)"], 4),
-        (["p0 = cmp.eq(R0,#0x0); if (!p0.new) jump:nt PC+48"], 1),
-    ],
-)
-def test_slots(words: list[str], slots: int) -> None:
-    assert packet(*words).slots == slots
-
-
-@pytest.mark.parametrize(
     ("words", "end", "flow"),
     [
-        (
-            ["p0 = cmp.eq(R1,#0x0); if (p0.new) jump:nt PC+##96"],
-            "",
-            Flow(targets=(AT + 96,)),
-        ),
         (
             ["if (P0) jump:nt PC+8", "jump PC+16"],
             "",
@@ -78,7 +62,6 @@ def test_slots(words: list[str], slots: int) -> None:
             "",
             Flow(loop_starts=((0, AT + 12), (1, AT + 24))),
         ),
-        (["nop"], "endloop01", Flow(loop_ends=(0, 1))),
     ],
 )
 def test_where_control_goes(words: list[str], end: str, flow: Flow) -> None:

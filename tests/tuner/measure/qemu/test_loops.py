@@ -58,38 +58,6 @@ def test_a_hardware_loop_may_end_before_its_start(tmp_path: Path) -> None:
     assert region_with(explanation, "v8 = v1").kind == "straight"
 
 
-def test_a_loop_with_two_ways_through_is_one(tmp_path: Path) -> None:
-    body = """
-        { r4 = #0 }
-        1: { r4 = add(r4,#1) }
-        { p0 = cmp.gt(r4,#3) ; if (p0.new) jump:nt 2f }
-        { v5 = v1 ; jump 3f }
-        2: { v6 = v1 }
-        3: { p1 = cmp.eq(r4,#9) ; if (!p1.new) jump:t 1b }
-    """
-    explanation = explain_packets(body, tmp_path)
-    assert region_with(explanation, "v5 = v1") == region_with(explanation, "v6 = v1")
-    assert len(loops_of(explanation)) == 1
-    assert (packet_with(explanation, "v5 = v1").count, loops_of(explanation)[0].times) == (3, 9)
-
-
-def test_what_a_loop_calls_is_no_part_of_it(tmp_path: Path) -> None:
-    body = """
-        { r15 = r31 ; r4 = #0 }
-        1: { r4 = add(r4,#1) }
-        { call 9f }
-        { p0 = cmp.eq(r4,#5) ; if (!p0.new) jump:t 1b }
-        { r31 = r15 ; jump 8f }
-        9: { v5 = v1 }
-        { jumpr r31 }
-        8: { nop }
-    """
-    explanation = explain_packets(body, tmp_path)
-    (loop,) = loops_of(explanation)
-    assert [packet.count for packet in loop.packets] == [5, 5, 5]
-    assert region_with(explanation, "v5 = v1").kind == "straight"
-
-
 def flowing(*targets: int, falls_through: bool = True) -> Decoded:
     return Decoded((), "", 4, 1, {}, 0, Flow(targets=targets, falls_through=falls_through))
 

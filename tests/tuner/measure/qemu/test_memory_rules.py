@@ -69,12 +69,6 @@ def test_an_unaligned_vector_costs_a_line_split(
     assert cost.events["l2_accesses"] == VECTOR // LINE + splits
 
 
-def test_a_vector_store_neither_reads_its_line_nor_waits(tmp_path: Path) -> None:
-    cost = time_packets(HEAP + "{ vmem(r4+#0) = v1 }\n" + LONG, tmp_path, "cold")
-    assert cost.cycles == cost.packets
-    assert cost.events["ddr_read_bytes"] == 0
-
-
 @pytest.mark.parametrize("between", [5, RULE.store_to_load])
 def test_a_vector_load_waits_for_the_store_of_its_line_to_reach_l2(
     tmp_path: Path, between: int
@@ -84,14 +78,6 @@ def test_a_vector_load_waits_for_the_store_of_its_line_to_reach_l2(
     waited = max(0, RULE.store_to_load - (between + 1))
     assert cost.breakdown.get("store to load", 0) == waited
     assert cost.cycles == cost.packets + waited
-
-
-@pytest.mark.parametrize("extra", [0, 1])
-def test_a_set_of_l2_holds_as_many_lines_as_it_has_ways(tmp_path: Path, extra: int) -> None:
-    way_bytes = TARGET.l2_bytes // RULE.l2_ways
-    lines = RULE.l2_ways + extra
-    loop = walk(lines, way_bytes, "{ v5 = vmem(r5+#0) }")
-    assert time_packets(HEAP + loop, tmp_path, "warm").events["l2_misses"] == lines * extra
 
 
 # DDR
@@ -108,18 +94,6 @@ def test_loads_close_to_one_that_waits_for_ddr_wait_with_it(
 
 
 # Prefetches
-
-
-def fetch_box(width: int, height: int, stride: int) -> str:
-    return f"{{ r6 = ##{width << 16 | height} ; r7 = #{stride} }}\n{{ l2fetch(r4, r7:6) }}\n"
-
-
-def test_l2fetch_fetches_the_rows_of_its_box(tmp_path: Path) -> None:
-    row_bytes, rows, stride = 3 * LINE, 5, 16 * LINE
-    body = HEAP + fetch_box(row_bytes, rows, stride) + LONG
-    cost = time_packets(body, tmp_path, "cold")
-    assert cost.events["prefetched_lines"] == rows * row_bytes // LINE
-    assert cost.events["ddr_read_bytes"] == rows * row_bytes
 
 
 def row_by_row(rows: int, fetch: str) -> str:
@@ -152,27 +126,7 @@ def test_prefetching_row_by_row_leaves_only_the_bandwidth(tmp_path: Path) -> Non
     assert without.cycles >= without.breakdown["DDR latency"] + without.packets
 
 
-@pytest.mark.parametrize(("between", "misses"), [(0, 1), (RULE.l1_fetch, 0)])
-def test_dcfetch_brings_a_line_from_l2_to_l1(tmp_path: Path, between: int, misses: int) -> None:
-    body = (
-        HEAP
-        + "{ vmem(r4+#0) = v1 }\n"  # now L2 has the line and L1 has not
-        + "{ dcfetch(r4+#32) }\n"
-        + nops(between)
-        + "{ r5 = memw(r4+#32) }\n"
-    )
-    assert time_packets(body, tmp_path, "warm").events["l1_misses"] == misses
-
-
 # VTCM, gather and scatter
-
-
-def test_vectors_in_vtcm_never_wait_for_ddr(tmp_path: Path) -> None:
-    body = VTCM + "{ v5 = vmem(r4+#0) }\n{ vmem(r4+#1) = v1 }\n"
-    cost = time_packets(body, tmp_path, "cold")
-    assert cost.cycles == 3 + 2 * COST.vtcm_access
-    assert cost.events["vtcm_accesses"] == 2
-    assert cost.events["l2_accesses"] == cost.events["ddr_read_bytes"] == 0
 
 
 GATHER = "{ r6 = #255 }\n{ m0 = r6 ; v5 = vsplat(r0) }\n" + nops(8)

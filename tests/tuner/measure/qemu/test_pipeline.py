@@ -29,12 +29,6 @@ RULES = [
         "address",
     ),
     (
-        "saturating add to address",
-        ["{ r4 = add(r10,r0):sat }", "{ r5 = memw(r4+#0) }"],
-        wait(4, 1),
-        "address",
-    ),
-    (
         "compare and conditional transfer in one packet",
         ["{ p0 = cmp.eq(r1,r2) ; if (p0.new) r4 = #1 }"],
         0,
@@ -47,12 +41,6 @@ RULES = [
         "vector multiply",
     ),
     (
-        "multiply into one vector sum",
-        ["{ v5.uw += vrmpy(v1.ub,v2.ub) }", "{ v5.uw += vrmpy(v3.ub,v2.ub) }"],
-        wait(VECTOR, 7),
-        None,
-    ),
-    (
         "vector add to widening add, which runs in the multiplier",
         ["{ v5.b = vadd(v1.b,v2.b) }", "{ v7:6.h = vadd(v5.ub,v2.ub) }"],
         wait(VECTOR, 5),
@@ -61,18 +49,6 @@ RULES = [
     (
         "vector load to multiply",
         ["{ v5 = vmem(r10+#0) }", "{ v6.uw = vrmpy(v5.ub,v1.ub) }"],
-        wait(VECTOR, 5),
-        "vector multiply",
-    ),
-    (
-        "vector load used in its own packet",
-        ["{ v5.cur = vmem(r10+#0) ; v6.uw = vrmpy(v5.ub,v1.ub) }"],
-        0,
-        None,
-    ),
-    (
-        "vector load used in its own packet and in the next one",
-        ["{ v5.cur = vmem(r10+#0) ; v6 = v5 }", "{ v7.uw = vrmpy(v5.ub,v1.ub) }"],
         wait(VECTOR, 5),
         "vector multiply",
     ),
@@ -88,16 +64,6 @@ RULES = [
         wait(VECTOR, 5),
         "store data",
     ),
-    (
-        "a hardware loop whose end feeds its start",
-        [
-            "{ loop0(1f,#10) }",
-            "1: { v6.uw = vrmpy(v5.ub,v1.ub) }",
-            "{ v5.b = vadd(v2.b,v1.b) }:endloop0",
-        ],
-        9 * wait(VECTOR, 5),  # not in the first iteration
-        "vector multiply",
-    ),
 ]
 
 
@@ -108,19 +74,3 @@ def test_rule(packets: list[str], stalls: int, cause: str | None, tmp_path: Path
     timing = time_packets("\n".join(packets), tmp_path)
     assert timing.stalls == stalls
     assert timing.stalls_by_cause == ({} if cause is None else {cause: stalls})
-
-
-def test_packets_are_counted_exactly(tmp_path: Path) -> None:
-    timing = time_packets(
-        """
-        { r4 = #0 ; r5 = #1000 }
-        { loop0(1f,r5) }
-        1: { r4 = add(r4,#1) }
-        { r6 = add(r4,#1) ; p0 = cmp.eq(r4,#500) ; if (!p0.new) jump:t 2f }
-        { r7 = #1 }
-        2: { r8 = #1 }:endloop0
-        """,
-        tmp_path,
-    )
-    assert timing.packets == 2 + 3 * 1000 + 1
-    assert timing.cycles == timing.packets + timing.stalls + timing.breakdown["branch"]

@@ -10,10 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tuner.network.test_layers import one_convolution
 from tuner.errors import UserError
-from tuner.network.layers import layers as layers_of
-from tuner.network.planning.costs import mesh_layer
 from tuner.network.planning.mesh import (
     MeshLayer,
     MeshPlan,
@@ -157,27 +154,3 @@ def test_a_mesh_is_a_unit_of_a_stream() -> None:
     assert meshes["mesh"].interval_us == pytest.approx(8.0)
     assert made.busy_us == {"arm": pytest.approx(5.0), "mesh": pytest.approx(8.0)}
     assert made.bound_us == pytest.approx(8.0, abs=0.01)
-
-
-def test_a_convolution_is_split_by_rows_of_channels() -> None:
-    """Of a 3x3 window over 6x6x8 bytes, two rows and columns apart: 3 rows of 4 channels, each row
-    from 96 bytes and half as much again around them."""
-    graph = one_convolution()
-    (layer,) = layers_of(graph)
-    unit = Unit(
-        "mesh",
-        elements=7,
-        macs_per_us=100.0,
-        moved_bytes_per_us=50.0,
-        exchange_bytes_per_us=10.0,
-        exchange_latency_us=0.5,
-    )
-    made = mesh_layer(graph, layer, unit)
-    weight_bytes, read_bytes, made_bytes = 4 * 8 * 9 + 4 * 4, 6 * 6 * 8, 3 * 3 * 4
-    assert (made.parts, made.columns, made.weight_bytes) == (12, 4, weight_bytes)
-    assert made.fixed_bytes == pytest.approx(read_bytes / 3 * (1 + 3 / 2))
-    assert made.part_bytes == pytest.approx((read_bytes + made_bytes) / 12)
-    alone_us = 9 * 4 * 72 / 100 + (weight_bytes + read_bytes + made_bytes) / 50
-    assert made.part_us == pytest.approx(alone_us / 12 + made.part_bytes / 10)
-    assert made.fixed_us == pytest.approx(0.5 + made.fixed_bytes / 10)
-    assert made.held_bytes(2) == made.fixed_bytes + 2 * made.part_bytes + weight_bytes / 2

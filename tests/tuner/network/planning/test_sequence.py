@@ -106,18 +106,6 @@ def test_a_plan_of_a_random_graph_is_the_best_of_all(seed: int) -> None:
     require_best(seed)
 
 
-@pytest.mark.parametrize(
-    ("tasks", "named"),
-    [
-        ([Task("a", {CPU: 1.0}, ("b",)), Task("b", {CPU: 1.0}, ("a",))], "cycle"),
-        ([Task("a", {CPU: float("nan")})], "'a' takes nan us"),
-    ],
-)
-def test_tasks_that_cannot_run_are_named(tasks: list[Task], named: str) -> None:
-    with pytest.raises(UserError, match=named):
-        plan(tasks, PHONE)
-
-
 def test_more_tasks_than_the_solver_takes_have_a_plan_with_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -129,19 +129,6 @@ def test_any_assignment_is_simulated_at_its_busiest_resource(seed: int, random) 
     require_possible(simulate(made.operations, 10))
 
 
-def test_units_of_a_chain_overlap_and_share_its_work() -> None:
-    """Half as long as the chain, where two units do the same; DMA costs neither of them time."""
-    chain = [
-        Task(f"t{n}", {CPU: 10.0, DSP: 10.0}, (f"t{n - 1}",) * (n > 0), 40_000) for n in range(10)
-    ]
-    for dma, interval in ((True, 50.0), (False, 60.0)):
-        units = Unit(CPU, host=True), Unit(DSP)
-        made = plan_stream(chain, Topology(units, {BY_CPU: Link(4000.0, dma=dma)}))
-        assert (made.interval_us, made.gap) == (pytest.approx(interval), pytest.approx(0))
-        assert made.stages == 2 + dma
-        assert len({made.units[task.name] for task in chain[:5]}) == 1
-
-
 def test_what_the_solver_does_not_find_in_time_has_a_plan_with_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -157,28 +157,12 @@ def two_branches() -> Graph:
     return m.graph("two branches", m.add(second, host))
 
 
-def flattened() -> Graph:
-    """Rows of pixels with channels last become one row with channels first; the channels that pad
-    the first convolution do not fit the second."""
-    m = Making(3)
-    x = m.pool("max_pool", m.conv(m.conv(m.input(1, 3, 8, 8), 12, layout="nchw"), 24))
-    return m.graph("flattened", m.dense(m.reshape(x, 1, 24 * 4 * 4), 10))
-
-
-def attention() -> Graph:
-    """Products of activations, in batches of matrices that are no whole vectors."""
-    m = Making(4, "int8")
-    a, b = m.input(1, 3, 6, 20), m.input(1, 3, 20, 12)
-    scores = m.table(m.product(a, b))
-    return m.graph("attention", m.product(scores, m.input(1, 3, 12, 20)), scores)
-
-
 def pools_and_tables() -> Graph:
     """A constant that is added, and outputs that other layers read."""
     m = Making(5, "int8")
     x = m.table(m.conv(m.input(1, 8, 8, 8), 16, layout="nchw"))
     sum_ = m.add(x, m.bytes(1, 16, 8, 8))
-    pooled = m.pool("average_pool", sum_, count_padding=0)
+    pooled = m.pool("max_pool", sum_)
     return m.graph("pools and tables", m.conv(pooled, 16, size=1), pooled, sum_)
 
 
@@ -221,15 +205,6 @@ def moves() -> Graph:
     return m.graph("moves", m.table(turned), straight, whole)
 
 
-def joined() -> Graph:
-    """What two layers of the DSP make, an input and a constant as the channels of one image."""
-    m = Making(11)
-    image = m.input(1, 4, 6, 6)
-    parts = [m.table(m.conv(image, outer, size=1)) for outer in (12, 8)]
-    whole = (parts[0], image, m.bytes(1, 4, 6, 6), parts[1])
-    return m.graph("joined", m.conv(m.node("concat", whole, (1, 28, 6, 6), 0.05, axis=1), 16))
-
-
 def enlarged() -> Graph:
     """Pixels that are repeated, of an image in blocks and of rows alone, and then joined."""
     m = Making(13)
@@ -265,13 +240,10 @@ def heads() -> Graph:
 GRAPHS: Mapping[str, Callable[[], Graph]] = {
     "residual block": residual_block,
     "two branches": two_branches,
-    "flattened": flattened,
-    "attention": attention,
     "pools and tables": pools_and_tables,
     "averaged": averaged,
     "narrow": narrow,
     "moves": moves,
-    "joined": joined,
     "enlarged": enlarged,
     "heads": heads,
 }

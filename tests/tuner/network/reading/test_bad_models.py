@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tuner.errors import UserError
 from tuner.network import Graph
-from tuner.network.reading import limits, model_file
+from tuner.network.reading import model_file
 
 
 def small_model() -> onnx.ModelProto:
@@ -123,25 +123,6 @@ def test_other_files_are_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"model\.onnx"):
         read(path)
-
-
-def test_a_huge_file_is_not_read(tmp_path):
-    path = tmp_path / "model.onnx"
-    with path.open("wb") as stream:
-        stream.truncate(limits.LARGEST_FILE_BYTES + 1)  # sparse: takes no space
-    with pytest.raises(UserError, match="bytes"):
-        model_file.read(path)
-
-
-def test_constants_are_computed_up_to_a_limit_of_all_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits, "MOST_FOLDED_ELEMENTS", 4 * 100)
-    model = small_model()
-    model.graph.initializer.append(numpy_helper.from_array(np.array([100]), "shape"))
-    for n in range(5):
-        made = helper.make_node("ConstantOfShape", ["shape"], [f"z{n}"], f"zeros {n}")
-        model.graph.node.append(made)
-    with pytest.raises(UserError, match="'zeros 4'"):
-        read(saved(tmp_path, model), {"batch": 1})
 
 
 def test_external_data_beside_the_model_is_read(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.rig.models.channels_last import NETWORKS
-from tests.rig.models.twins import as_onnx, as_tflite
+from tests.rig.models.twins import as_tflite
 from tests.tuner.network.reading.test_bad_models import external, saved, small_model
 from tests.tuner.network.reading.test_tflite import IMAGE, single
 from tuner.errors import UserError
@@ -80,7 +80,7 @@ def test_a_process_that_ends_early_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contained, "TIME_LIMIT_S", 0.0)
-    path = stored(as_onnx(NETWORKS["block"]()))(tmp_path)
+    path = stored(as_tflite(NETWORKS["block"]()))(tmp_path)
     with pytest.raises(UserError, match="ended early") as refused:
         model_file.read(path)
     assert "\n" not in str(refused.value)

@@ -21,7 +21,6 @@ from tuner.keeping.memory_store import MemoryStore
 from tuner.network import Graph
 from tuner.network.planning.topology import Link, Topology, Unit
 from tuner.network.reading import model_file
-from tuner.network.running import steps
 from tuner.network.running.image import (
     Argument,
     Function,
@@ -99,19 +98,6 @@ def test_mobilenet_crosses_once_in_and_once_out(
     assert sum(layer.calls for layer in done.layers) > 60
     assert done.constant_bytes < done.peak_bytes < done.constant_bytes * 1.2
     assert done.set_up.copies_in == 1
-
-
-def test_constants_that_come_while_a_call_runs_save_waiting(
-    mobilenet: tuple[Graph, OffloadedRun], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Half of what weights take that come from DDR when they are read; the rest of the network
-    takes what it did, but for the few packets of each fetch."""
-    graph, done = mobilenet
-    monkeypatch.setattr(steps, "_with_fetches", lambda made, *_: made)
-    inputs = {name: np.zeros(graph.tensors[name].shape, np.float32) for name in graph.inputs}
-    waiting = run(graph, inputs, target=TARGET)
-    assert done.cycles - done.core_cycles < (waiting.cycles - waiting.core_cycles) / 2
-    assert done.core_cycles < waiting.core_cycles * 1.01
 
 
 def test_a_run_lies_beside_its_plan(mobilenet: tuple[Graph, OffloadedRun]) -> None:

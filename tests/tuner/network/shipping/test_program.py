@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from tests.tuner.network.reading.small_graphs import Making, inputs_of
+from tests.tuner.network.reading.small_graphs import inputs_of
 from tests.tuner.network.running.test_steps import expected, nothing_beside
 from tests.tuner.network.shipping.graphs import GRAPHS
 from tests.tuner.network.test_layouts import residuals
-from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.kernels.blocked import BlockedConv, BlockedExpandedConv
 from tuner.network import Graph, Tensor, checked, layouts, reference
@@ -129,17 +128,6 @@ def test_a_program_has_images_in_blocks_and_converts_them(
         np.testing.assert_array_equal(made[output], right[output])
 
 
-@pytest.mark.parametrize("name", GRAPHS)
-def test_dead_buffers_share_memory(name: str) -> None:
-    graph = GRAPHS[name]()
-    program = program_of(graph, layers(graph), TARGET, nothing_beside)
-    arena = program.arena
-    places = {place for place in program.places() if place.memory is Memory.ARENA}
-    assert arena.bound_bytes <= arena.size_bytes
-    assert all(offset % ALIGNMENT == 0 for offset in arena.offsets)
-    assert len({arena.offsets[place.number] for place in places}) < len(arena.offsets)
-
-
 @given(
     st.lists(st.tuples(st.integers(1, 4000), st.integers(0, 20), st.integers(0, 6)), max_size=30)
 )
@@ -182,20 +170,3 @@ def test_a_bundle_begins_and_ends_with_integers() -> None:
     again, none = within_edges(graph)
     assert again == graph
     assert none.quantize == none.dequantize == ()
-
-
-def test_what_has_no_kernel_or_no_type_is_named() -> None:
-    making = Making(7)
-    alone = making.graph("alone", making.mul(making.input(1, 4), making.bytes(1, 4)))
-    with pytest.raises(UserError, match="no layer of alone has a kernel"):
-        program_of(alone, layers(alone), TARGET, nothing_beside)
-    graph = GRAPHS["pools and tables"]()
-    (output, *_) = graph.outputs
-    node = Node("narrow", "host", (output,), ("half",), {"shape": [1, 16, 4, 4], "macs": 0})
-    half = Tensor("half", (1, 16, 4, 4), "float16")
-    wide = Tensor("wide", (1, 16, 4, 4), "float32")
-    back = Node("widen", "host", ("half",), ("wide",), {"shape": [1, 16, 4, 4], "macs": 0})
-    tensors = [*graph.tensors.values(), half, wide]
-    host = checked("host", tensors, [*graph.nodes, node, back], graph.inputs, ["wide"], graph.data)
-    with pytest.raises(UserError, match="layer 'narrow' has no kernel, and its tensor 'half' is"):
-        program_of(host, layers(host), TARGET, nothing_beside)

@@ -16,7 +16,6 @@ from tuner.packages.generators import (
     CppSources,
     Emission,
     Generator,
-    GeneratorParam,
     emitted,
     listed,
     ready_program,
@@ -123,25 +122,6 @@ def test_a_generator_that_misbehaves_is_the_outcome_of_its_candidate(
     assert caught.value.outcome is outcome
 
 
-@NEEDS_CPP
-@pytest.mark.slow
-def test_a_source_that_does_not_compile_is_named_with_its_line() -> None:
-    broken = b'#include "Halide.h"\nint broken = nothing;\n'
-    with pytest.raises(UserError, match=r"broken\.cpp:2:.*nothing"):
-        CppSources({"broken.cpp": broken}, ["broken.cpp"]).program()
-
-
 def test_what_is_no_program_of_generators_is_refused() -> None:
     with pytest.raises(UserError, match=r"fake\.gen"):
         ready_program("fake.gen", b"#!/bin/sh\nexit 0\n")
-
-
-@pytest.mark.parametrize(
-    ("least", "most", "default", "choices"),
-    [(1, 4, 2, (1, 2, 3, 4)), (-(2**31), 2**31 - 1, 3, (0, 1, 2, 3, 4, 8, 16))],
-)
-def test_integers_are_searched_near_their_default(
-    least: int, most: int, default: int, choices: tuple[int, ...]
-) -> None:
-    param = GeneratorParam("rows", "int32_t", str(default), (), least, most)
-    assert param.choices == choices

@@ -81,37 +81,6 @@ def test_calls_wait_for_a_copy_and_cross_with_it(host: Host) -> None:
     assert crossed.message_bytes > 2 * 3 * ctypes.sizeof(Argument)
 
 
-def test_a_fetch_goes_with_the_next_call(host: Host) -> None:
-    """The last of several before one call, and none with the call after it."""
-    a, b = eight(host, 3), eight(host, 4)
-    first = ctypes.c_uint8()
-    host.fetch(a, 0, 8)
-    host.fetch(b, 2, 6)
-    add(host, a, b, a)
-    host.synchronize()
-    assert (library().loopback_fetched(ctypes.byref(first)), first.value) == (6, 4)
-    add(host, a, b, a)
-    host.synchronize()
-    assert library().loopback_fetched(ctypes.byref(first)) == 0
-    for offset, size, status in ((2, 7, Status.BAD_SIZE), (9, 0, Status.BAD_SIZE)):
-        host.fetch(b, offset, size)
-        assert refused(host.synchronize) is status
-    host.free(b)
-    host.fetch(b, 0, 8)
-    assert refused(host.synchronize) is Status.BAD_BUFFER
-
-
-def test_a_full_queue_is_sent(host: Host) -> None:
-    a, one = eight(host, 0), eight(host, 1)
-    before = host.counts()
-    for _ in range(2000):
-        add(host, a, one, a)
-    crossed = host.counts().since(before)
-    assert crossed.batches == crossed.crossings > 1
-    assert host.copy_out(a, 8).tolist() == [2000 % 256] * 8
-    assert host.counts().since(before).calls == 2000
-
-
 UNKNOWN = 77
 
 
@@ -175,14 +144,6 @@ def test_memory_that_is_not_there_is_an_answer(host: Host) -> None:
     host.synchronize()
 
 
-def test_an_unknown_function_is_an_answer(host: Host) -> None:
-    a = Argument.of(eight(host, 1), EIGHT)
-    for number, arguments in ((2, [a]), (0xFFFFFFFF, [a]), (ADD, [a, a]), (REFUSE, [])):
-        host.call(number, arguments)
-        assert refused(host.synchronize) is Status.BAD_FUNCTION
-    assert refused(lambda: host.call(ADD, [a] * 17)) is Status.BAD_FUNCTION
-
-
 def test_a_function_that_fails_ends_its_queue(host: Host) -> None:
     """What came before it is done, what comes after is not, the copy neither."""
     a, b = eight(host, 1), eight(host, 6)
@@ -219,14 +180,6 @@ def test_buffers_never_overlap(host: Host) -> None:
     assert set(refusals) == {Status.NO_MEMORY}
     for buffer, (size, value) in alive.items():
         assert set(host.copy_out(buffer, size).tolist()) == {value}
-
-
-def test_a_transport_that_fails_is_told_from_then_on(host: Host) -> None:
-    a = eight(host, 1)
-    library().loopback_fail()
-    assert refused(lambda: host.copy_out(a, 8)) is Status.NO_TRANSPORT
-    assert refused(lambda: add(host, a, a, a)) is Status.NO_TRANSPORT
-    assert refused(host.synchronize) is Status.NO_TRANSPORT
 
 
 MAGIC, VERSION, RUN, OPEN = 0x4E565848, 2, 0, 3
