@@ -103,15 +103,6 @@ def test_its_kernel_is_tuned_with_its_sampler_and_its_generator(installation: In
     assert [trial["origin"] for trial in trials][-4:] == ["annealing"] * 4
 
 
-def test_its_sampler_is_compared_with_ours(installation: Installation) -> None:
-    table = ROOT / "benchmarks" / "tables" / "add_512x64.jsonl.gz"
-    found = installation.hvxtune(
-        *("search", "bench", "--tables", table, "--samplers", "annealing,random"),
-        *("--seeds", "2", "--workers", "1"),
-    )
-    assert {row["sampler"] for row in found["samplers"]} == {"annealing", "random"}
-
-
 def test_its_author_runs_the_conformance_suites(installation: Installation) -> None:
     tests = shutil.copytree(EXTRAS / "tests", installation.folder / "tests")
     options = ("-q", "-p", "no:cacheprovider", "--strict-markers")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.rig.loose_u8 import KERNELS, LOOSE, LooseU8
-from tests.rig.scale_u8 import ScaleU8
-from tuner.errors import UserError
+from tests.rig.loose_u8 import KERNELS, LooseU8
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.cases import CaseSet, case_of, cases_of
 from tuner.measure.image import image_of
 from tuner.problem.buffers import BufferSpec, layout_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.problem.workload import Workload
 
 TARGET = find_target("hexagon-v66")
 ALIGNMENT = TARGET.vector_alignment_bytes
@@ -59,18 +56,3 @@ def test_code_must_be_right_where_a_loose_buffer_happens_to_lie_well(monkeypatch
     assert [one.layout.strides[0] for one in timed] == [565, 500]
     assert [one.layout for one in last] == [one.layout for one in plain[0].arguments]
     assert all(np.array_equal(one.elements, o.elements) for one, o in zip(timed, last, strict=True))
-
-
-def test_what_nobody_chose_is_in_no_key():
-    """Schedules from before there was the parameter are still those of the workload."""
-    kernel = LooseU8()
-    plain = Workload("loose_u8", 1, ScaleU8().workload({"n": 512}).params, kernel.source)
-    assert LOOSE.name not in plain.params
-    assert kernel.workload({"n": 512}).digest == plain.digest
-    assert kernel.workload({"n": 512, "input_loose": 0}) == plain
-    loose = kernel.workload({"n": 512, "input_loose": 1})
-    assert loose.digest != plain.digest
-    assert loose.label == "loose_u8 h=4 n=512 input_loose=1"
-    with pytest.raises(UserError, match="input_loose=3 of loose_u8") as refused:
-        kernel.workload({"input_loose": 3})
-    assert refused.value.accepted == "0 to 2"

@@ -133,25 +133,6 @@ def test_what_vectors_cannot_do_is_told():
 
 
 @pytest.mark.slow
-def test_outputs_are_as_large_as_others_read_them():
-    facts = analyse_pipeline(unseen_pipeline("edges"), {"x": 64, "y": 8, "slopes_x": 70}).facts
-    smooth, *slopes = facts.outputs
-    assert (smooth.name, smooth.extents) == ("smooth", (72, 8))
-    assert [(b.name, b.dtype, b.extents) for b in slopes] == [
-        ("slopes.0", "uint8", (70, 8)),
-        ("slopes.1", "int16", (70, 8)),
-    ]
-    assert [stage.is_output for stage in facts.stages] == [False, True, True]
-    image = np.random.default_rng(1).integers(0, 256, (10, 72), np.uint8)
-    ((smoothed, across, change),) = reference_outputs(unseen_pipeline("edges"), facts, [[image]])
-    wide = image.astype(np.int32)
-    wanted = (wide[:-2] + 2 * wide[1:-1] + wide[2:] + 2) >> 2
-    assert np.array_equal(smoothed, wanted)
-    assert np.array_equal(across, abs(wanted[:, :70] - wanted[:, 2:]))
-    assert np.array_equal(change, wanted[:, 1:71] - wide[:8, :70])
-
-
-@pytest.mark.slow
 def test_scalars_have_values_and_decide_what_is_read():
     data = made(
         "h = hl.Func('h')\nh[x, y] = image[x + hl.i32(gain), y] * gain\nout = hl.Pipeline(h)"

@@ -20,7 +20,6 @@ from elftools.elf.elffile import ELFFile
 from tests.rig.scale_u8 import KERNELS
 from tuner.codegen.halide.generator import LOADED as LOADED_BY_SERVERS
 from tuner.codegen.halide.generator import TUNER, HalideGenerator
-from tuner.codegen.halide.servers import INCIDENT_ATTEMPTS
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, ToolchainError
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
@@ -139,19 +138,6 @@ def test_what_is_killed_from_outside_is_compiled_again(generator, child, caplog)
     assert caught.value.outcome is Outcome.TIMEOUT, "it hangs on the fresh server, too"
     assert "attempt 1 of 3" in caplog.text
     assert generator.compile(candidate("hostile_u8")).digest == first
-
-
-@pytest.mark.parametrize("child", [False], ids=["server"])
-def test_what_is_killed_from_outside_each_time_is_nobodys_fault(generator, child):
-    generator.compile(candidate("hostile_u8"))
-    killer, killed = killed_at_work(generator, INCIDENT_ATTEMPTS, child=child)
-    with pytest.raises(CandidateError) as caught:
-        generator.compile(candidate("hostile_u8", behave="hang"))
-    killer.join()
-    assert len(killed) == INCIDENT_ATTEMPTS
-    assert caught.value.outcome is Outcome.DEVICE_ERROR
-    assert "memory" in caught.value.message
-    assert generator.compile(candidate("hostile_u8")).digest
 
 
 def test_code_that_changed_since_the_kernel_was_loaded_is_not_compiled_under_its_name(generator):

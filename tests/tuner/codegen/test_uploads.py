@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tests.rig.uploads import serialized_pipeline
 from tuner.codegen.halide.uploads import (
     PipelineDescription,
     analyse_pipeline,
@@ -140,15 +138,6 @@ def test_nothing_of_one_upload_is_left_for_the_next(
             describe_pipeline(b"bytes")
         served.append(fresh.processes())
     assert served[0] == served[1] != []
-
-
-@pytest.mark.slow
-def test_a_reader_that_is_gone_is_replaced(fresh: readers.Readers) -> None:
-    before = describe_pipeline(serialized_pipeline())
-    (started,) = fresh.processes()
-    os.kill(started, signal.SIGKILL)
-    assert describe_pipeline(serialized_pipeline()) == before
-    assert fresh.processes() != [started]
 
 
 @pytest.mark.parametrize(

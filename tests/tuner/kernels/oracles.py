@@ -1,12 +1,11 @@
-"""Definitions of kernels that round, once more: slow, element by element, in Python's exact
-numbers. The others are sums, copies and comparisons, which their pipelines are held to."""
+"""Definitions of a network's layers, once more: slow, element by element, in Python's exact numbers.
+References of the other kernels are held to their pipelines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from math import ceil, floor
-from typing import Any
+from math import floor
 
 import numpy as np
 
@@ -25,111 +24,11 @@ def _within(value: int, lowest: int, highest: int) -> int:
     return min(max(value, lowest), highest)
 
 
-def _pixel(image: Array, y: int, x: int) -> int:
-    """A pixel, or the nearest one where there is none."""
-    height, width = image.shape
-    return int(image[_within(y, 0, height - 1), _within(x, 0, width - 1)])
-
-
 def _image(params: Params, dtype: type, value: Callable[[int, int], int]) -> Array:
     made: Array = np.array(
         [[value(y, x) for x in range(params["width"])] for y in range(params["height"])], dtype
     )
     return made
-
-
-def add(params: Params, inputs: Sequence[Array]) -> Array:
-    a, b = inputs
-    scale_a, scale_b = (
-        Fraction(params[f"multiplier_{name}"], 2 ** params["shift"]) for name in "ab"
-    )
-
-    def value(y: int, x: int) -> int:
-        real = (int(a[y, x]) - params["zero_a"]) * scale_a
-        real += (int(b[y, x]) - params["zero_b"]) * scale_b
-        return _within(_nearest(real) + params["zero_out"], 0, 255)
-
-    return _image(params, np.uint8, value)
-
-
-def _requantized(total: int, params: Params) -> int:
-    scaled = _within(_nearest(Fraction(total, 2 ** params["pre_shift"])), -(2**15), 2**15 - 1)
-    scaled = _nearest(Fraction(scaled * params["multiplier"], 2**15))
-    scaled = _nearest(Fraction(scaled, 2 ** params["shift"]))
-    return _within(scaled + params["zero_out"], 0, 255)
-
-
-def conv2d(params: Params, inputs: Sequence[Array]) -> Array:
-    image, weights, bias = inputs
-    height, width, channels = image.shape
-    size, stride = params["size"], params["stride"]
-    before = (size - 1) // 2
-
-    def tap(y: int, x: int, c: int) -> int:
-        inside = 0 <= y < height and 0 <= x < width
-        return int(image[y, x, c]) if inside else params["zero_in"]
-
-    def value(y: int, x: int, c: int) -> int:
-        total = int(bias[c]) + sum(
-            tap(stride * y + i - before, stride * x + j - before, k)
-            * int(weights[i, j, k // 4, 4 * c + k % 4])
-            for i in range(size)
-            for j in range(size)
-            for k in range(channels)
-        )
-        return _requantized((total + 2**31) % 2**32 - 2**31, params)
-
-    values: Any = [
-        [
-            [value(y, x, c) for c in range(params["channels_out"])]
-            for x in range(ceil(Fraction(width, stride)))
-        ]
-        for y in range(ceil(Fraction(height, stride)))
-    ]
-    made: Array = np.array(values, np.uint8)
-    return made
-
-
-def resize_bilinear(params: Params, inputs: Sequence[Array]) -> Array:
-    (image,) = inputs
-
-    def at(position: int, scale: int) -> tuple[int, Fraction]:
-        """The pixel before, and the weight of the one after, in 128ths."""
-        place = position * Fraction(scale, 2**14) + floor(Fraction(scale - 2**14, 2)) / Fraction(
-            2**14
-        )
-        return floor(place), Fraction(floor((place - floor(place)) * 128), 128)
-
-    def between(first: int, second: int, weight: Fraction) -> int:
-        return _nearest((1 - weight) * first + weight * second)
-
-    def row(y: int, x: int) -> int:
-        left, weight = at(x, params["scale_x"])
-        return between(_pixel(image, y, left), _pixel(image, y, left + 1), weight)
-
-    def value(y: int, x: int) -> int:
-        above, weight = at(y, params["scale_y"])
-        last = len(image) - 1
-        first, second = (row(_within(above + step, 0, last), x) for step in (0, 1))
-        return between(first, second, weight)
-
-    return _image(params, np.uint8, value)
-
-
-def softmax(params: Params, inputs: Sequence[Array]) -> Array:
-    image, table = inputs
-
-    def value(y: int, x: int) -> int:
-        largest = max(int(element) for element in image[y])
-        powers = [int(table[largest - int(element)]) for element in image[y]]
-        total = _within(sum(powers), 2**9, 2**24 - 1)
-        size = total.bit_length() - 1
-        normal = floor(Fraction(total) * Fraction(2) ** (15 - size))
-        scaled = _nearest(Fraction(powers[x] * floor(Fraction(2**30 - 1, normal)), 2**15))
-        halves = floor(Fraction(scaled, 2 ** (size - 9)))
-        return _within(_nearest(Fraction(halves, 2)), 0, 255)
-
-    return _image(params, np.uint8, value)
 
 
 def _scaled(total: int, channel: int, bias: Array, multiplier: Array, numbers: Array) -> int:
@@ -203,10 +102,6 @@ def add_layer(params: Params, inputs: Sequence[Array]) -> Array:
 
 
 ORACLES: dict[str, Oracle] = {
-    "add_u8": add,
-    "resize_bilinear_u8": resize_bilinear,
-    "softmax_u8": softmax,
-    "conv2d_u8": conv2d,
     "qconv2d_u8": conv2d_layer,
     "qgemm_u8": gemm_layer,
     "qadd_u8": add_layer,

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tuner.measure.explained import explain_packets, packet_with
-from tests.tuner.measure.qemu.microbenchmark import MODEL, nops
 from tuner.conformance.candidates import scale_artifact, scale_problem
 from tuner.measure.explanation import Explanation
 from tuner.measure.qemu.explain import apportion
@@ -88,16 +87,6 @@ def test_a_stall_is_booked_at_the_packet_that_waits(
     explanation = explain_packets(packets, tmp_path)
     assert packet_with(explanation, text).stalls == stalls
     assert explanation.totals.stalls == stalls
-
-
-def test_cache_costs_are_booked_where_the_misses_were(tmp_path: Path) -> None:
-    body = HEAP + "{ v5 = vmem(r4+#0) }\n" + nops(100) + "{ r5 = memw(r4+#0) }\n" + nops(100)
-    explanation = explain_packets(body, tmp_path, "cold")
-    vector, scalar = (packet_with(explanation, text) for text in ("v5 = vmem", "r5 = memw"))
-    assert vector.stalls == {"DDR latency": MODEL.parameters.ddr_latency}
-    assert vector.events["l2_misses"] == 1
-    assert scalar.stalls == {"L1 miss": MODEL.parameters.l1_miss}
-    assert scalar.events["l1_misses"] == 1
 
 
 @given(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.search.allocation import SearchState, cycles_left, next_search
+from tuner.search.allocation import SearchState, next_search
 
 
 def search(
@@ -50,13 +50,3 @@ def test_a_trial_that_would_not_end_in_time_is_not_begun() -> None:
     large, small = timed(2, 5000, 20.0), timed(40, 20, 80.0)
     assert next_search([large, small], seconds_left=5.0) == 1
     assert next_search([large, small], seconds_left=1.0) is None
-
-
-def test_what_is_left_ends_at_the_peak_and_at_twice_the_share_of_the_best_of_its_kernel() -> None:
-    search = SearchState(weight=1, peak_cycles=100, family="gemm")
-    assert cycles_left(search, 0.5) is None
-    search.record(1, 1000)
-    assert cycles_left(search, 0.1) == 1000 - 100 / 0.2
-    assert cycles_left(search, 0.9) == 1000 - 100
-    search.record(2, 90)
-    assert cycles_left(search, 1.0) == 0

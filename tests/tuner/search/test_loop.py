@@ -7,10 +7,9 @@ import threading
 import pytest
 
 from tests.rig.scale_u8 import ScaleU8
-from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, stand_in_artifact
+from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, DeviceError, OutOfTimeError, ToolchainError
-from tuner.executor.baselines import Baseline
 from tuner.executor.evaluation import DisagreementError
 from tuner.keeping.best import Lookup
 from tuner.keeping.memory_store import MemoryStore
@@ -123,21 +122,6 @@ def test_runs_textbook_and_default_first_then_the_budget_and_keeps_the_best():
     assert rig.store.pending(rig.job_id) == []
     assert rig.seen[-1].finished == 12
     assert rig.seen[-1].outcomes == {"ok": 12}
-
-
-def test_a_baseline_outside_of_the_space_is_measured_and_never_the_best():
-    class Foreign(Baseline):
-        def artifact(self, candidate, generator):
-            return stand_in_artifact("99999")
-
-    baseline = Foreign(Config({"baseline": "object:f"}), object_digest="f" * 64)
-    rig = Rig(baseline=baseline, budget=Budget(trials=6))
-    assert rig.run() is JobState.DONE
-    first, *others = rig.trials
-    assert (first.origin, first.outcome) == ("baseline:object", Outcome.OK)
-    assert first.measurement.cycles < min(t.measurement.cycles for t in others)
-    assert rig.store.best(LOOKUP).provenance["trial"] != first.number
-    assert rig.seen[-1].baseline == first
 
 
 @pytest.mark.parametrize("asked", [JobRequest.PAUSE, JobRequest.CANCEL])

@@ -13,7 +13,6 @@ from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
-from tuner.records.trial import Trial
 from tuner.search.proposer import Proposer, Shares
 from tuner.space import Config, Constraint, Knob, Space
 
@@ -79,18 +78,6 @@ def test_one_without_a_result_is_not_tried_for_ever():
         assert shares.allows(form)
         shares.proposed(form)
     assert not shares.allows(form)
-
-
-def test_what_is_refused_comes_by_the_main_generator():
-    """The same schedule: what was thought to be good of it need not be lost."""
-    proposer = Proposer(FEW, "random", seed=0, alternatives=Portfolio.alternatives)
-    tried = (
-        Config({GENERATOR: "halide-clang", "tile": 1, "rows": 1, "switch": "a"}),
-        Config({GENERATOR: "c-autovec", "form": "plain"}),
-    )
-    proposer.replay(Trial(n, c, "test", Outcome.TIMEOUT) for n, c in enumerate(tried))
-    names = {proposer.ask().config[GENERATOR] for _ in range(2)}
-    assert names == {"halide"}
 
 
 @pytest.mark.slow

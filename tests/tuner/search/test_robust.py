@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,10 @@ from tuner.errors import UserError
 from tuner.jobs.job_result import result
 from tuner.jobs.tuning import plan
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
-from tuner.records.candidate import Measurement
-from tuner.records.outcome import Outcome
 from tuner.records.request import Preference
 from tuner.records.trial import Budget, JobState, Trial
 from tuner.search import doubt
-from tuner.search.plausible import PlausibleCosts, Told
-from tuner.space import Config
+from tuner.search.plausible import PlausibleCosts
 
 EVENTS: Mapping[int, Mapping[str, int]] = {
     1: {"packets": 900, "l2_accesses": 800},
@@ -92,39 +88,6 @@ def _priced(trials: list[Trial]) -> list[Any]:
 
 
 # What a sampler is told
-
-
-def trial_of(vectors: int, **changes: Any) -> Trial:
-    found = EVENTS[vectors]
-    measured = Measurement(
-        found["packets"],
-        found["packets"],
-        0,
-        True,
-        "model",
-        "stand-in",
-        (found["packets"],),
-        event_counts={"loops": [0], "counts": [dict(found)]},
-    )
-    return Trial(
-        vectors,
-        Config({"vectors": vectors}),
-        "tpe",
-        Outcome.OK,
-        replace(measured, **changes),
-        f"object {vectors}",
-    )
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"event_counts": None}, {"cycles": 5000, "packets": 5000}],
-)
-def test_what_cannot_be_priced_is_told_by_its_cycles(changes: dict[str, Any]) -> None:
-    spec = rig_of().store.jobs()[0].spec
-    trial = trial_of(FASTEST, **changes)
-    assert PlausibleCosts(PROBLEM.target).cycles(trial) is None
-    assert Told(spec, PlausibleCosts(PROBLEM.target))(trial) == (trial.measurement.cycles,)  # type: ignore[union-attr]
 
 
 # Promotions

@@ -121,30 +121,6 @@ def test_vectors_are_whole_registers_of_the_target(facts):
         assert config.integer("lanes") in (1, 128, 256)
 
 
-def test_vtcm_holds_one_stage_that_fits_and_is_computed_once():
-    space = derived_space("pipeline:test", CHAIN, TARGET)
-    assert "first" in space.knob("vtcm").choices
-    small = replace(TARGET, vtcm_bytes=1024)
-    assert "vtcm" not in {knob.name for knob in derived_space("p", CHAIN, small).knobs}
-    for config in samples(CHAIN):
-        kept = config.get("vtcm", "none")
-        assert kept == "none" or config[f"place_{kept}"] == "root"
-
-
-def test_deinterleaved_values_are_never_read_off_vector_boundaries():
-    """Vectors moved inwards are, where the width is no multiple of theirs."""
-    facts = pipeline(
-        stage("wide", extents=(512, 64), bits=16),
-        stage("out", reads={"wide": 1}, extents=(500, 64)),
-    )
-    tails = set()
-    for config in samples(facts):
-        if config.get("tail_x") == "shift_inwards":
-            assert config["place_wide"] == "inline"
-        tails.add(config.get("tail_x"))
-    assert {"shift_inwards", "guard_with_if"} <= tails
-
-
 PIXELS = pipeline(
     stage("out", dimensions=("c", "x", "y"), extents=(3, 512, 64), strided=(("x", 1),), picks=True)
 )
@@ -153,36 +129,3 @@ PIXELS = pipeline(
 ROWS = UpdateFacts(
     ("y",), (("r$x", 512),), scans=False, combines="sum", dot=False, across="r$x", quads=True
 )
-
-
-@pytest.mark.parametrize(
-    ("changed", "reader", "kept"),
-    [
-        ({}, {}, False),
-        ({"apart": True}, {}, True),
-        ({}, {"apart": True}, True),
-        ({"bits": 8}, {"apart": True}, False),
-    ],
-    ids=["read in place", "read beside", "read beside through another", "bytes"],
-)
-def test_widened_values_lie_in_order_where_they_are_not_read_as_they_were_written(
-    changed, reader, kept
-):
-    wide = stage("wide", **{"bits": 16, **changed})
-    facts = pipeline(
-        wide, stage("mid", reads={"wide": 1}, **reader), stage("out", reads={"mid": 1})
-    )
-    for config, made in schedules(facts):
-        if config["lanes"] == 1 or config["place_wide"] == "inline":
-            continue
-        first = next(d for d in made if d.func == "wide" and d.op not in _PLACED)
-        assert (first.op == "keep_in_order") == kept
-
-
-_PLACED = {"compute_root", "compute_at", "store_at", "store_root", "store_in"}
-
-
-def featured(channels: int, pixels: int = 56, **changed: object) -> PipelineFacts:
-    shape = {"dimensions": ("c", "x", "y"), "extents": (channels, pixels, 16), "picks": True}
-    rows = stage("rows", bits=16, **shape, **changed)
-    return pipeline(rows, stage("out", reads={"rows": 2}, **shape))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
 
 from tests.tuner.space.test_derivation import (
     CHAIN,
-    DENSE,
     SAMPLES,
     TARGET,
     pipeline,
@@ -54,14 +52,3 @@ def test_guards_are_only_for_what_must_not_be_moved(facts):
         assert config.get("tail_y") in (None, "shift_inwards")
         for key in stored:  # widened: vectors of it begin on vector boundaries
             assert config[f"tail_{key}"] != "shift_inwards"
-
-
-def test_reductions_that_follow_an_extent_are_not_split_or_written_out():
-    (sums, out) = DENSE.stages
-    longer = replace(sums.updates[0], rvars=(("k$x", 65),))
-    facts = DENSE.varying(replace(DENSE, stages=(replace(sums, updates=(longer,)), out)))
-    assert facts.stages[0].updates[0].rvars == (("k$x", 0),)
-    assert "form_sums_0" in {k.name for k in derived_space("p", DENSE, TARGET, 1).knobs}
-    assert DENSE.varying(DENSE) == DENSE
-    varying = {k.name for k in derived_space("p", facts, TARGET, 1).knobs}
-    assert not varying & {"form_sums_0", "unroll_sums_0"}

@@ -63,12 +63,6 @@ def test_the_sum_of_a_row_is_one_value_at_each_size():
         assert found == clamped(blurred - mean + 100)
 
 
-def test_stages_are_written_into_one_another():
-    rows = [binomial([at(dx, dy) for dx in (-1, 0, 1)]) for dy in (-1, 0, 1)]
-    blurred = (binomial(rows) + 8) >> 4
-    assert pixel_of(unseen_pipeline("sharpen")) == clamped(2 * at(0, 0) - blurred)
-
-
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
@@ -87,10 +81,3 @@ def test_what_is_no_stencil_is_refused_with_a_reason(name, reason):
 def test_other_pipelines_are_refused_without_a_fault(name):
     with pytest.raises(NotAStencilError):
         pixel_of(unseen_pipeline(name))
-
-
-def test_bytes_that_are_no_pipeline_are_refused():
-    with pytest.raises(NotAStencilError):
-        pixel_of(b"neither this")
-    with pytest.raises(NotAStencilError, match="more than 262144 bytes"):
-        pixel_of(bytes(1 << 19))

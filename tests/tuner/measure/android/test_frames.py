@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tuner.errors import DeviceError
 from tuner.measure.android.adb import (
-    CHUNK_BYTES,
     ProtocolError,
     ShellOutput,
     read_file,
@@ -24,7 +23,6 @@ from tuner.measure.android.adb import (
     read_status,
     read_sync_okay,
     read_text,
-    sync_chunk,
 )
 
 T = TypeVar("T")
@@ -98,11 +96,3 @@ def test_whatever_comes_in_is_a_value_or_a_fault_of_the_device(
 ) -> None:
     with contextlib.suppress(DeviceError):
         read(parser, [word + data])
-
-
-@given(st.binary(max_size=3 * CHUNK_BYTES // 2), st.lists(st.integers(0, CHUNK_BYTES)))
-def test_a_file_comes_back_as_it_was_sent(content: bytes, places: list[int]) -> None:
-    chunks = b"".join(
-        sync_chunk(content[at : at + CHUNK_BYTES]) for at in range(0, len(content), CHUNK_BYTES)
-    )
-    assert read(pulled, cut(chunks + b"DONE\0\0\0\0", places)) == content

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +13,7 @@ from tests.tuner.measure.android.phones import outcomes, phone_device, run, task
 from tuner.conformance.candidates import artifact_of, scale_problem
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.errors import DeviceError
-from tuner.measure.android.call import Caller, PhoneSettings
-from tuner.measure.android.link import background
+from tuner.measure.android.call import Caller
 from tuner.measure.android.phone import Phone
 from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
 from tuner.measure.farm.health import examine
@@ -55,12 +51,6 @@ def recovered(device: Phone) -> None:
         return True
 
     until(cleaned)
-
-
-def ours(emulated: EmulatedPhone) -> list[str]:
-    """Processes of a run. busybox's time-out waits for a second in a process of its own, which
-    that of Android does not."""
-    return [line for line in emulated.processes() if "run-" in line and "timeout" not in line]
 
 
 @pytest.fixture
@@ -162,41 +152,6 @@ def test_a_phone_without_room_for_a_batch_fails_its_check_though_a_small_one_fit
     assert found.state is DeviceState.READY
     assert found.checked.details["free space"] == "64 MiB"
     assert found.checked.details["clocks"] == "highest clocks granted, power for HVX granted"
-
-
-def test_a_server_that_is_killed_in_a_call_is_no_fault_of_the_phone(
-    device: Phone, emulated: EmulatedPhone
-) -> None:
-    def kill() -> None:
-        until(lambda: any("driver.so" in line for line in ours(emulated)))
-        os.kill(background().server.pid or 0, signal.SIGKILL)
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    with pytest.raises(DeviceError, match="this machine's adb server ended") as caught:
-        run(device, "HANGS", reference=False)
-    thread.join()
-    assert caught.value.attempts == 0
-    recovered(device)
-    assert run(device, "WELL") == ["ok"]
-
-
-def test_cleaning_ends_what_a_broken_call_left(device: Phone, emulated: EmulatedPhone) -> None:
-    def broken() -> None:
-        with pytest.raises(DeviceError):
-            other.run(Bundle([task("HANGS")]))
-
-    settings = PhoneSettings(name="emu", arch="v66", address=emulated.address)
-    other = Phone(settings, "other", Limits(task_s=2 * PATIENCE_S))
-    thread = threading.Thread(target=broken)
-    thread.start()
-    until(lambda: any("driver.so" in line for line in ours(emulated)))
-    other.close()
-    thread.join(PATIENCE_S)
-    assert not thread.is_alive(), "closing must end a call under way"
-    device.clean()
-    assert ours(emulated) == []
-    assert [path for path in emulated.files() if "run-" in path] == []
 
 
 def test_a_cached_problem_that_was_changed_on_the_phone_is_pushed_again(

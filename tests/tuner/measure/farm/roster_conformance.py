@@ -185,25 +185,6 @@ class RosterConformance:
         with pytest.raises(UserError, match="quarantined"):
             roster.drain("pixel", "no")
 
-    def test_changes_of_state_are_events_and_healthy_work_is_not(
-        self, roster: Roster, clock: Clock
-    ) -> None:
-        self.ready(roster)
-        for _ in range(3):
-            roster.give_back(self.leased(roster), DeviceState.READY, tally=Tally(trials=1))
-        clock.now += 7
-        roster.give_back(self.leased(roster), DeviceState.SUSPECT, "no \0 answer")
-        told = roster.events("pixel")
-        assert [(e.before, e.after) for e in told] == [
-            (DeviceState.LEASED, DeviceState.SUSPECT),
-            (DeviceState.SUSPECT, DeviceState.READY),
-            (None, DeviceState.SUSPECT),
-        ]
-        assert told[0].at == 1007.0
-        assert "answer" in told[0].reason
-        assert roster.events("pixel", 1) == told[:1]
-        assert roster.events("pixel", 10, before=told[0].number) == told[1:]
-
     def test_an_unknown_device_is_refused_with_those_there_are(self, roster: Roster) -> None:
         roster.enrol(PHONE)
         lost = Lease("nokia", 1, "ann", Purpose.WORK, 2000.0)

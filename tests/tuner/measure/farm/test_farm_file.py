@@ -8,7 +8,7 @@ import pytest
 
 from tuner.errors import UserError
 from tuner.measure.android.call import PhoneSettings
-from tuner.measure.device import Limits, find_kind
+from tuner.measure.device import Limits
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE, keys_of, read_farm
 from tuner.measure.hexagon_sim.device import HexagonSimSettings
 
@@ -96,12 +96,3 @@ def shown(default: object) -> str:
 def test_every_limit_is_documented_as_it_is() -> None:
     for key in keys_of(Limits):
         assert f"| `{key.name}` | {shown(key.default)} | {key.help} |" in DOCS.read_text()
-
-
-@pytest.mark.parametrize("name", ["simulator", "hexagon-sim", "phone"])
-def test_every_key_is_documented(name: str) -> None:
-    kind = find_kind(name)
-    assert kind.kind == name
-    rows = DOCS.read_text().splitlines()
-    (row,) = (line for line in rows if line.startswith(f"| `[[{name}]]` |"))
-    assert [key.name for key in keys_of(kind.Settings) if f"`{key.name}`" not in row] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,6 @@ from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
 from tuner.measure.dsp.sdk import SDK_VARIABLES
 from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimMeasurer, HexagonSimSettings
 from tuner.measure.hexagon_sim.packets import read_packets
-from tuner.measure.hexagon_sim.standalone import (
-    StandaloneTools,
-    tools_at,
-)
 from tuner.problem.target import find_target
 
 
@@ -98,15 +93,6 @@ def bare(root: Path, *parts: str) -> Path:
 PARTS = ("Tools/bin/hexagon-sim", "Tools/bin/hexagon-clang", "Tools/target/hexagon/lib/v68/G0/a")
 
 
-def test_tools_are_found_by_their_folder_or_the_one_in_it(tmp_path: Path) -> None:
-    root = bare(tmp_path / "19.0.07", *PARTS)
-    assert tools_at(root) == tools_at(root / "Tools") == StandaloneTools(root)
-    assert StandaloneTools(root).archs == {"v68"}
-    assert tools_at(tmp_path) is None
-    sdk = bare(tmp_path / "sdk", "tools/HEXAGON_Tools/19.0.07/Tools/bin/hexagon-sim")
-    assert tools_at(sdk) is None
-
-
 def test_the_measurer_takes_the_tools_alone_and_names_what_they_lack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,16 +113,6 @@ def test_the_measurer_takes_the_tools_alone_and_names_what_they_lack(
 
 
 # The profile of packets
-
-
-def test_packets_that_were_never_committed_have_no_count() -> None:
-    profile = {"0x69bc": {"commits": 12}, "0x69cc": {}, "0xdeadbeef": {"commits": 7}}
-    found = read_packets(
-        json.dumps(
-            {"version": "2.5", "siminfo": {"core": "V68N_1024"}, "core_packet_profile": profile}
-        )
-    )
-    assert (found.core, found.commits, found.stalls) == ("V68N_1024", 12, {})
 
 
 @pytest.mark.parametrize(

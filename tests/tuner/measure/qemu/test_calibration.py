@@ -10,19 +10,14 @@ import numpy as np
 import pytest
 
 from tests.tuner.measure.qemu.made_events import (
-    CONTEXTS,
     KINDS,
     observed,
 )
 from tuner.errors import UserError
 from tuner.measure.qemu.calibration import (
-    Calibration,
     Observation,
-    UnresolvedError,
     calibrate,
 )
-from tuner.measure.qemu.cycles import cycles_of
-from tuner.measure.qemu.events import INDEX
 from tuner.measure.qemu.model import (
     Parameters,
     ParameterSpecs,
@@ -81,38 +76,7 @@ def samples(true: Parameters) -> list[Observation]:
     return made(true, COMMON, outliers=WRONG)
 
 
-@pytest.fixture(scope="module")
-def result(samples: list[Observation], specs: ParameterSpecs) -> Calibration:
-    return calibrate(samples, specs, fix=(*PARALLEL, *RARE))
-
-
 # What samples cannot tell
-
-
-def refusal(
-    samples: list[Observation], specs: ParameterSpecs, fix: Sequence[str] = ()
-) -> UnresolvedError:
-    with pytest.raises(UnresolvedError) as caught:
-        calibrate(samples, specs, fix=fix)
-    return caught.value
-
-
-def test_costs_that_always_come_together_are_named_with_each_other(
-    true: Parameters, specs: ParameterSpecs
-) -> None:
-    together = []
-    for sample in made(true, COMMON, seed=2):
-        counts = sample.events.counts.copy()
-        counts[:, INDEX["l1_misses"]] = counts[:, INDEX["mispredicts"]]
-        events = replace(sample.events, counts=counts)
-        cycles = cycles_of(events, true, CONTEXTS).total
-        together.append(replace(sample, events=events, cycles=cycles))
-    error = refusal(together, specs, (*PARALLEL, *RARE))
-    assert [r.name for r in error.unresolved] == ["mispredict", "l1_miss"]
-    assert error.unresolved[0].confused_with[0] == "l1_miss"
-    assert "confused with mispredict" in error.message
-    result = calibrate(together, specs, fix=(*PARALLEL, *RARE, "l1_miss"))
-    assert "l1_miss" in result.kept
 
 
 # Samples that cannot be used

@@ -117,19 +117,6 @@ def generator(monkeypatch: pytest.MonkeyPatch) -> Precompiled:
     return made
 
 
-def lines(number: int) -> list[dict[str, Any]]:
-    """Samples of different configs, warm and cold in turn."""
-    return [
-        {
-            **GOOD,
-            "config": {**GOOD["config"], "unroll_rows": 1 + i % 8, "vectors": 1 + i // 8},
-            "cache": ("warm", "cold")[i % 2],
-            "cycles": 1000 + i,
-        }
-        for i in range(number)
-    ]
-
-
 def test_a_sample_of_another_object_is_named(
     write: Callable[..., Path], generator: Precompiled
 ) -> None:

@@ -17,7 +17,6 @@ from tuner.measure.qemu.model import (
     find_model,
     load_model,
 )
-from tuner.measure.qemu.simulator import find_simulator
 
 V66 = Path(model.__file__).with_name("v66.toml")
 
@@ -70,14 +69,3 @@ def test_another_file_can_be_named_and_is_part_of_the_fingerprint(
     monkeypatch.setenv(MODEL_VARIABLE, str(path))
     assert find_model("v66").parameters.ddr_latency == 150
     assert QemuMeasurer().fingerprint()["timing model"] != usual
-
-
-def test_a_broken_file_that_was_named_is_not_blamed_on_the_simulator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(MODEL_VARIABLE, str(changed(tmp_path, "value = 125", "value = 1250")))
-    find_simulator.cache_clear()
-    with pytest.raises(ToolchainError, match=r"line \d+") as caught:
-        find_simulator()
-    assert not caught.value.accepted
-    assert MODEL_VARIABLE in caught.value.next_step

@@ -16,12 +16,8 @@ from tuner.network.planning.mesh import (
     MeshPlan,
     plan_mesh,
     require_room,
-    split_stream,
-    with_even_times,
 )
-from tuner.network.planning.stream import plan_stream
-from tuner.network.planning.tasks import Task
-from tuner.network.planning.topology import Link, Topology, Unit
+from tuner.network.planning.topology import Unit
 
 
 def mesh(elements: int, coordinators: int = 1, element_bytes: int = 0) -> Unit:
@@ -128,29 +124,3 @@ def test_what_the_memory_cannot_hold_is_refused() -> None:
     require_room(layers, mesh(4, element_bytes=1250))
     with pytest.raises(UserError, match="take 2,500 bytes of each, of 2,499"):
         require_room([*layers, *layers], mesh(4, element_bytes=2499))
-
-
-def test_a_mesh_is_a_unit_of_a_stream() -> None:
-    """The host does what it must, the mesh the rest, in the interval its elements reach."""
-    unit = mesh(10, coordinators=2)
-    topology = Topology(
-        (Unit("arm", host=True), unit), {frozenset(("arm", "mesh")): Link(1e6, dma=True)}
-    )
-    layers = {"b": MeshLayer("b", 33, 1.0), "c": MeshLayer("c", 47, 1.0)}
-    tasks = with_even_times(
-        [
-            Task("a", {"arm": 5.0}),
-            Task("b", {"arm": 90.0, "mesh": 4.0}, ("a",)),
-            Task("c", {"arm": 90.0, "mesh": 5.0}, ("b",)),
-        ],
-        topology,
-        lambda task, unit: layers[task],
-    )
-    assert tasks[1].time_us == {"arm": 90.0, "mesh": pytest.approx(3.3)}
-    made, meshes = split_stream(
-        plan_stream(tasks, topology), tasks, topology, lambda task, unit: layers[task]
-    )
-    assert made.units == {"a": "arm", "b": "mesh", "c": "mesh"}
-    assert meshes["mesh"].interval_us == pytest.approx(8.0)
-    assert made.busy_us == {"arm": pytest.approx(5.0), "mesh": pytest.approx(8.0)}
-    assert made.bound_us == pytest.approx(8.0, abs=0.01)

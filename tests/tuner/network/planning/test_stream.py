@@ -127,15 +127,3 @@ def test_any_assignment_is_simulated_at_its_busiest_resource(seed: int, random) 
     made = StreamPlan(units, stream.operations_of(tasks, units, linked), 0.0)
     require_reached(made)
     require_possible(simulate(made.operations, 10))
-
-
-def test_what_the_solver_does_not_find_in_time_has_a_plan_with_a_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(stream.solver, "solved", lambda model, seconds: None)
-    for seed in range(8):
-        tasks = random_tasks(seed, PHONE, 8)
-        made = plan_stream(tasks, PHONE)
-        best = best_by_trial(tasks, PHONE)
-        assert made.bound_us <= best + 0.02
-        assert made.interval_us >= best - 0.02

@@ -13,9 +13,8 @@ from tests.tuner.network.planning.test_stream import random_tasks
 from tuner.network.planning import vtcm
 from tuner.network.planning.sequence import grouped
 from tuner.network.planning.stream import operations_of
-from tuner.network.planning.tasks import Task
 from tuner.network.planning.topology import Link, Scope, Topology, Unit
-from tuner.network.planning.vtcm import Lifetime, Placement, lifetimes, place
+from tuner.network.planning.vtcm import Lifetime, Placement, place
 from tuner.problem.target import find_target
 
 CPU, DSP = "arm_cpu", "hexagon_cdsp"
@@ -126,18 +125,3 @@ def test_without_the_solver_what_is_placed_fits_within_its_bound(seed: int) -> N
         found = place(dsp(8 * GRAIN), [f"t{n}" for n in range(10)], wanted, 1.0)
     require_possible(found)
     assert found.saved_us > 0 or all(own.size_bytes > 8 * GRAIN for own in wanted)
-
-
-CHAIN = [
-    Task("a", {DSP: 1.0}, (), 400),
-    Task("b", {DSP: 1.0}, ("a",), 400),
-    Task("c", {DSP: 1.0}, ("a", "b"), 400),
-    Task("d", {CPU: 1.0}, ("b",), 400),
-]
-
-
-def test_what_another_call_made_is_worth_a_copy_if_read_twice() -> None:
-    """Two reads of DDR, or one to fill VTCM, which is written once and read twice."""
-    (twice,) = lifetimes(dsp(1024), [("b", 0), ("c", 0)], [CHAIN[0], CHAIN[1], CHAIN[2]])[:1]
-    assert twice == Lifetime("a", 400, 0, 1, 2 * 40 - 40 - 3 * 10)
-    assert lifetimes(dsp(1024), [("b", 0)], CHAIN[:2]) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import tarfile
 from functools import cache
 from io import BytesIO
@@ -20,7 +19,7 @@ from tuner.jobs.tuning import tune
 from tuner.keeping.best import lookup_of
 from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
-from tuner.network.shipping import Bundle, bundle_of, packed, require_place, write
+from tuner.network.shipping import Bundle, bundle_of, packed, write
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 
@@ -151,16 +150,3 @@ def test_a_folder_is_replaced_if_it_has_nothing_but_a_bundle(tmp_path: Path) -> 
     with pytest.raises(UserError, match=r"has other files: notes\.txt"):
         write(bundled("residual block"), place)
     assert (place / "include" / "two_branches.h").exists()
-
-
-def test_a_place_that_cannot_take_a_bundle_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "manifest.json").write_text(json.dumps({"files": 3}))
-    for place, said in (
-        (tmp_path / "file", "is a file"),
-        (tmp_path / "full", r"has other files: manifest\.json"),
-        (tmp_path / "none" / "x.tar.gz", "cannot write"),
-    ):
-        with pytest.raises(UserError, match=said):
-            require_place(place)
