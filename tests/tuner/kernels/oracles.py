@@ -1,4 +1,4 @@
-"""Definitions of a network's layers, once more: slow, element by element, in Python's exact numbers.
+"""Definitions of the layers of networks, once more: slow, element by element, in exact numbers.
 References of the other kernels are held to their pipelines."""
 
 from __future__ import annotations
