@@ -25,7 +25,7 @@ def test_a_row_has_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
     assert "wide" not in printed.err, "all code by hand is right"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", JOBS)
 def test_all_code_by_hand_is_right(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:

@@ -15,7 +15,7 @@ from tests.tuner.machine.silent import Silent
 from tuner.errors import ToolchainError
 from tuner.machine.provision import provision
 from tuner.measure.qemu.simulator import QEMU_VARIABLE, find_simulator
-from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE
+from tuner.paths import CACHE_DIR_VARIABLE, STATE_DIR_VARIABLE, cached
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def make_deb(folder: Path, files: dict[str, Path]) -> Path:
         "Description: stand-in\n"
     )
     deb = folder / "stand-in.deb"
-    subprocess.run(["dpkg-deb", "--build", root, deb], check=True, capture_output=True)
+    subprocess.run(["dpkg-deb", "-Znone", "--build", root, deb], check=True, capture_output=True)
     return deb
 
 
@@ -126,6 +126,8 @@ def test_a_fetched_simulator_is_unpacked_once_and_found_from_then_on(
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.delenv(QEMU_VARIABLE, raising=False)
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path / "state"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/native").symlink_to(cached("native"))  # the plugin takes long to build
     monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
     find_simulator.cache_clear()
     interrupted = tmp_path / "cache/qemu/.fetching-before/simulator"

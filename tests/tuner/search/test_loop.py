@@ -365,7 +365,7 @@ def test_what_was_in_flight_at_a_crash_is_run_again_once():
 
 def test_one_worker_and_one_seed_repeat():
     def trace(seed):
-        rig = Rig(sampler="tpe", seed=seed, budget=Budget(trials=25))
+        rig = Rig(sampler="tpe", seed=seed, budget=Budget(trials=12))
         rig.run()
         return [(t.config, t.outcome, t.measurement.cycles) for t in rig.trials]
 
