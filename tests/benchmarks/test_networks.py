@@ -26,7 +26,7 @@ def residual(pixels: int, classes: int) -> onnx.ModelProto:
     return b.model(b.conv(inner, 32, classes))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_network_is_made_tuned_and_run_each_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from benchmarks import harness, phones
 from tests.rig.phones import require_rig
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_benchmark_prices_a_trial_and_counts_calls(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

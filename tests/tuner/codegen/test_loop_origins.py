@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from tuner.codegen.halide.loop_origins import (
-    Directive,
     LoopOrigin,
     NestLine,
     read_nest,
-    read_schedule,
 )
 
 NEST = """produce packed:
@@ -55,15 +53,4 @@ def test_a_loop_nest_tells_function_stage_and_dimension() -> None:
         INNER,
         LoopOrigin("sums", 1, "x.xi"),
         LoopOrigin("C", 0, "x.xi"),
-    ]
-
-
-def test_directives_name_the_loops_of_their_stage() -> None:
-    loops = [line.loop for line in read_nest(NEST) if line.loop]
-    pure, update = LoopOrigin("sums", 0, "x.xi"), LoopOrigin("sums", 1, "x.xi")
-    assert read_schedule(SCHEDULE, loops) == [
-        Directive("C.split(v_y, v_yo, v_yi, 4, TailStrategy::RoundUp);", (OUTER,)),
-        Directive("sums.compute_at(C, v_yo);", (OUTER,)),
-        Directive("sums.vectorize(v_xi);", (pure,)),
-        Directive("sums.update(0).reorder(v_xi, v_r_x);", (INNER, update)),
     ]

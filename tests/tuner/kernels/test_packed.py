@@ -39,21 +39,6 @@ def test_products_with_b_packed_are_those_with_b_as_it_was(
     np.testing.assert_array_equal(made, wanted)
 
 
-@given(data=st.data(), n=EXTENT, k=EXTENT, dtype=st.sampled_from(["uint8", "int8"]))
-def test_four_rows_lie_interleaved_with_zeros_behind_the_last(
-    data: st.DataObject, n: int, k: int, dtype: str
-) -> None:
-    b = data.draw(arrays(dtype, (k, n)))
-    packed = pack_quads(b)
-    assert packed.dtype == np.uint8
-    assert packed.shape == (-(-k // 4), 4 * n)
-    added = 128 if dtype == "int8" else 0
-    for row in range(4 * len(packed)):
-        for x in range(n):
-            wanted = int(b[row, x]) + added if row < k else 0
-            assert packed[row // 4, 4 * x + row % 4] == wanted
-
-
 def shown(language: str) -> str:
     """The one block of that language on the page about kernels."""
     (found,) = re.findall(rf"^```{language}$(.*?)^```$", PAGE.read_text(), re.M | re.S)

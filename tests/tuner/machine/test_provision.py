@@ -94,13 +94,6 @@ needs_dpkg = pytest.mark.skipif(
 )
 
 
-def test_a_simulator_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(QEMU_VARIABLE, "/nowhere/qemu-hexagon")
-    with pytest.raises(ToolchainError, match="/nowhere/qemu-hexagon") as caught:
-        find_simulator()
-    assert QEMU_VARIABLE in caught.value.next_step
-
-
 def test_a_simulator_the_user_chose_is_never_replaced(
     bare_machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

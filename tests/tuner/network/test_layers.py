@@ -213,17 +213,3 @@ def test_the_kernel_of_an_addition_is_off_by_what_its_fit_states(
     assert np.abs(made_by_kernel(graph, pairs) - exact).max() == found.steps
     assert found.steps is not None
     assert found.steps <= steps
-
-
-@pytest.mark.parametrize(
-    ("change", "note"),
-    [
-        ({"dilations": [2, 2], "pads": [2, 2, 2, 2]}, "dilated"),
-        ({"kernel": [3, 5], "pads": [1, 2, 1, 2]}, "3x5"),
-    ],
-)
-def test_a_shape_that_no_kernel_has_is_named(change: dict[str, Any], note: str) -> None:
-    graph = one_convolution(**change)
-    found = fit(graph, graph.nodes[0])
-    assert found.workload is None
-    assert note in found.note

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tuner.errors import UserError
-from tuner.packages.expressions import arithmetic, condition
+from tuner.packages.expressions import arithmetic
 
 NAMES = {"m": 300, "ROWS": 4, "FORM": "DIRECT"}
 
@@ -21,18 +21,6 @@ NAMES = {"m": 300, "ROWS": 4, "FORM": "DIRECT"}
 def test_a_shape_has_one_value_here_and_in_c(text: str, value: int, in_c: str) -> None:
     assert arithmetic(text).value(NAMES) == value
     assert arithmetic(text).in_c({"ROWS": 4}) == in_c
-
-
-@pytest.mark.parametrize(
-    ("text", "holds", "in_c"),
-    [
-        ("not m % ROWS == 0 or ROWS == 1", False, "((!((m % 4) == 0)) || 0)"),
-        ("1 <= ROWS < m and FORM == 'DIRECT'", True, "((1 <= 4 && 4 < m) && 1)"),
-    ],
-)
-def test_a_constraint_holds_here_as_in_c(text: str, holds: bool, in_c: str) -> None:
-    assert condition(text).value(NAMES) is holds
-    assert condition(text).in_c({"ROWS": 4, "FORM": "DIRECT"}) == in_c
 
 
 @pytest.mark.parametrize(

@@ -184,17 +184,3 @@ class RosterConformance:
         assert roster.quarantine("pixel", "again").reason == "smells of smoke"
         with pytest.raises(UserError, match="quarantined"):
             roster.drain("pixel", "no")
-
-    def test_an_unknown_device_is_refused_with_those_there_are(self, roster: Roster) -> None:
-        roster.enrol(PHONE)
-        lost = Lease("nokia", 1, "ann", Purpose.WORK, 2000.0)
-        for ask in (
-            lambda: roster.device("nokia"),
-            lambda: roster.events("nokia"),
-            lambda: roster.lease("nokia", "ann"),
-            lambda: roster.drain("nokia", "x"),
-            lambda: roster.renew(lost),
-        ):
-            with pytest.raises(UserError, match="no device 'nokia'") as caught:
-                ask()
-            assert caught.value.accepted == "pixel"

@@ -111,17 +111,6 @@ def test_an_object_that_asks_for_more_than_to_be_run_is_refused(
     assert says in refusal(compiled(tmp_path, ENTRY + source))
 
 
-@pytest.mark.parametrize(
-    ("source", "says"),
-    [
-        ("  .type entry, @gnu_indirect_function\n", "chosen at load time"),
-        ("  .comm huge, 0x7fffffff, 8\n", "at most"),
-    ],
-)
-def test_an_object_with_odd_symbols_is_refused(source: str, says: str, tmp_path: Path) -> None:
-    assert says in refusal(assembled(tmp_path, source))
-
-
 def test_an_object_for_a_newer_arch_is_refused(tmp_path: Path) -> None:
     artifact = assembled(tmp_path, "  { r0 = #0 }", "-mcpu=hexagonv73")
     assert refusal(artifact, "v66", NEW) == "the object is made for v73, the target is v66"

@@ -127,29 +127,3 @@ def test_prefetching_row_by_row_leaves_only_the_bandwidth(tmp_path: Path) -> Non
 
 
 # VTCM, gather and scatter
-
-
-GATHER = "{ r6 = #255 }\n{ m0 = r6 ; v5 = vsplat(r0) }\n" + nops(8)
-
-
-@pytest.mark.parametrize("between", [10, RULE.gather_to_load])
-def test_a_load_waits_for_what_a_gather_brings(tmp_path: Path, between: int) -> None:
-    body = (
-        VTCM
-        + "{ r7 = add(r4, #1024) ; r0 = #0 }\n"
-        + GATHER
-        + "{ vtmp.w = vgather(r4, m0, v5.w).w ; vmem(r7+#0) = vtmp.new }\n"
-        + nops(between)
-        + "{ v6 = vmem(r7+#0) }\n"
-    )
-    cost = time_packets(body, tmp_path, "warm")
-    assert cost.breakdown["gather and scatter"] == COST.gather
-    waited = max(0, RULE.gather_to_load - (between + 1))
-    assert cost.breakdown.get("store to load", 0) == waited
-
-
-def test_a_scatter_costs_what_its_elements_take(tmp_path: Path) -> None:
-    body = VTCM + "{ r0 = #0 }\n" + GATHER + "{ vscatter(r4, m0, v5.w).w = v1 }\n"
-    cost = time_packets(body, tmp_path, "warm")
-    assert cost.breakdown["gather and scatter"] == COST.scatter
-    assert cost.events["l2_accesses"] == 0
