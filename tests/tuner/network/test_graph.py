@@ -51,15 +51,6 @@ def two_convolutions(second_scale: float = 0.5, seed: int = 1) -> dict[str, Any]
     }
 
 
-def test_what_leads_to_no_output_is_left_out():
-    made = two_convolutions()
-    made["outputs"] = ["x1"]
-    graph = checked(**made)
-    assert [node.name for node in graph.nodes] == ["a"]
-    assert set(graph.tensors) == {"x0", "w0", "x1"}
-    assert set(graph.data) == {graph.tensors["w0"].data}
-
-
 def test_a_convolution_is_its_sum_requantized_half_to_even():
     made = two_convolutions()
     graph = checked(**made)

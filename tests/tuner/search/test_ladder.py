@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
-from tests.tuner.search.test_loop import KERNEL, LOOKUP, PROBLEM, SPACE, cycles_of
+from tests.tuner.search.test_loop import KERNEL, PROBLEM, SPACE, cycles_of
 from tuner.errors import CandidateError, ToolchainError, UserError
-from tuner.identity import digest_of
 from tuner.keeping.memory_store import MemoryStore
 from tuner.records.candidate import Artifact
 from tuner.records.outcome import Outcome
@@ -97,21 +96,6 @@ def test_the_best_of_the_model_are_measured_on_phones_too_and_both_are_kept():
     assert {m.fidelity for m in promoted.values()} == {"hardware"}
     assert promoted[best.number].cycles == 3 * best.measurement.cycles
     assert climb.seen[-1].promoted == climb.seen[-1].promotions == 6
-
-
-def test_the_best_answers_with_the_highest_fidelity_and_can_be_asked_for_the_lower():
-    climb = Climb()
-    climb.run()
-    on_phone = climb.store.best(LOOKUP)
-    assert on_phone.measurement.fidelity == "hardware"
-    assert on_phone.measurement.cycles == min(p.measurement.cycles for p in climb.promotions)
-    assert on_phone.provenance["promoted"] is True
-    assert on_phone.provenance["toolchain"] == PHONES
-    assert (
-        climb.store.best(LOOKUP._replace(toolchain=digest_of(TOOLCHAIN))).measurement.fidelity
-        == "model"
-    )
-    assert climb.store.best(LOOKUP._replace(min_fidelity="hardware")) == on_phone
 
 
 def test_a_candidate_that_is_bad_on_the_phone_is_told_so_and_the_job_goes_on():

@@ -146,13 +146,6 @@ def test_obeys_what_others_ask_by_the_store(asked, monkeypatch):
         assert len(rig.trials) == 12
 
 
-def test_stops_on_patience():
-    rig = Rig(budget=Budget(trials=1000, patience=5))
-    rig.measurer.cycles_of = lambda text: 7
-    rig.run()
-    assert len(rig.trials) == 6  # the first improves on nothing; five more do not improve on it
-
-
 class Clock:
     """Time of the loop, which passes when told to."""
 

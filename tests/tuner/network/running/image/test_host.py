@@ -127,23 +127,6 @@ def test_a_bad_size_is_an_answer(host: Host) -> None:
     assert host.copy_out(a, 8).tolist() == [5] * 8
 
 
-def test_memory_that_is_not_there_is_an_answer(host: Host) -> None:
-    for size in (ARENA_BYTES + 1, 0xFFFFFFFF):
-        host.alloc(size)
-        assert refused(host.synchronize) is Status.NO_MEMORY
-    all_of_it = host.alloc(ARENA_BYTES)
-    host.synchronize()
-    host.alloc(1)
-    assert refused(host.synchronize) is Status.NO_MEMORY
-    host.free(all_of_it)
-    halves = [host.alloc(ARENA_BYTES // 2) for _ in range(2)]
-    host.synchronize()
-    for half in halves:
-        host.free(half)
-    host.alloc(ARENA_BYTES)
-    host.synchronize()
-
-
 def test_a_function_that_fails_ends_its_queue(host: Host) -> None:
     """What came before it is done, what comes after is not, the copy neither."""
     a, b = eight(host, 1), eight(host, 6)
