@@ -28,7 +28,7 @@ from dashboards.explaining import Explanations
 from dashboards.kept import Kept
 from dashboards.session import LOGIN, LoginNeeded, SignedCookies, viewer_of
 from dashboards.templating import compile_templates, render
-from service.problem_details import HttpError, for_strangers, status_of
+from service.http_errors import HttpError, for_strangers, status_of
 from service.sub_path import published
 from tuner.errors import HvxtuneError, InternalError
 

@@ -28,7 +28,7 @@ from db.access.sessions import begin_session, end_session, token_of_session
 from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.auth.guard import lacks
-from service.problem_details import HttpError
+from service.http_errors import HttpError
 from tuner.errors import UserError
 from tuner.paths import for_this_user, writable
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from db.devices.roster import SqlRoster
 from service.auth.audit import record
-from service.problem_details import HttpError, conflicts, not_found
-from tuner.errors import UserError
+from service.http_errors import absent, conflicts, not_found
 from tuner.measure.farm.roster import LEGAL, DeviceRecord, DeviceState
 
 if TYPE_CHECKING:
@@ -51,18 +50,11 @@ def steer(
     """
     if verb not in _ACTS:
         raise not_found(f"no action '{verb[:60]}' on a device", accepted=", ".join(_ACTS))
-    why = f"{verb} by {caller.name}" + (f": {reason}" if reason else "")
+    why = f"{verb} by {caller.name or caller.owner}" + (f": {reason}" if reason else "")
     roster = SqlRoster(store)
-    try:
+    with absent():
         roster.device(name)
-    except UserError as error:
-        raise unknown_device(error) from None
     with conflicts(), store.transaction():
         changed = _ACTS[verb](roster, name, why)
         record(store, caller, f"device.{verb}", name, {"reason": why}, request)
     return changed
-
-
-def unknown_device(error: UserError) -> HttpError:
-    """404 for a device that no farm file names."""
-    return not_found(error.message, accepted=error.accepted, next_step="GET /v1/devices lists them")

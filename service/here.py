@@ -1,6 +1,6 @@
 """The service in this process: the application over the database of this machine, asked without
 sockets and tokens. Commands ask it where no service is named, so that what they can do does not
-depend on where.
+depend on where. What they only read is read without the application, which takes a second to load.
 
 Jobs run in the foreground: :meth:`Here.run` takes the place of a conductor. Builds ask it for the
 best schedule at every start, so that neither the web framework nor an HTTP client is loaded for
@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote, unquote, urlencode
 
-from service.client.answers import Best, Failure, Json, Pause, Reply, Request
-from service.client.blocking import BlockingClient
+from service.client.answers import Best, Json, Reply, Request, error_of
+from service.client.blocking import BestOptions, BlockingClient, FileKind
 from service.client.cache import ClientCache
-from service.client.operations import BestOptions, FileKind, Operations
+from service.client.persistence import Event
 from service.client.transfers import CHUNK_BYTES, opened, saving
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.request import DEFAULT_CONTRACT, DEFAULT_TRIALS_OF_A_WORKLOAD
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from db import SqlStore
     from service.auth.caller import Caller
-    from service.client.persistence import Received
     from service.schemas.jobs import SubmitBody
     from service.schemas.new_network import NewNetworkBody
     from tuner.jobs.job_result import TuneResult
@@ -45,9 +43,11 @@ if TYPE_CHECKING:
 class Here(BlockingClient):
     """The service that this process is, over the database of this machine."""
 
+    patience_s = 0.0
+
     def __init__(self) -> None:
         self._opened = ExitStack()
-        self.operations = Operations("this machine", ClientCache(), patience_s=0.0)
+        self.cache = ClientCache()
 
     @cached_property
     def kept(self) -> TrialStore:
@@ -242,65 +242,74 @@ class Here(BlockingClient):
         self._opened.callback(app.state.stopping.set)
         return app
 
-    def _send(self, request: Request) -> Reply | Failure:
+    def _get(self, path: str, **query: Any) -> Json:
+        from service import reads
+        from service.http_errors import HttpError, body_of
+
+        given = {name: value for name, value in query.items() if value is not None}
+        try:
+            found = reads.answer(self.store, path, given)
+        except HttpError as error:
+            raise error_of(error.status, body_of(error, path)) from None
+        return super()._get(path, **query) if found is None else found
+
+    def devices(self) -> list[Json]:
+        """As of a service; those of this machine's farm file are made known first."""
+        from tuner.measure.farm.farm_file import NoFarmError, read_farm
+        from tuner.measure.farm.health import enrol
+
+        with suppress(NoFarmError):
+            enrol(read_farm(), self.store.roster())
+        return super().devices()
+
+    def events(self, job: str, after: int = 0) -> Iterator[Event]:
+        """As of any client; asks the database for what is new."""
+        from db.jobs.events import told_after
+        from service.json_forms import peak_of, told_json
+
+        found = self.store.job(job)
+        while True:
+            ended = self.store.job(found.id).state.ended  # then these are the last
+            news = told_after(self.store, found.id, after, _MOST_EVENTS)
+            for told in news:
+                after = told.event.sequence
+                yield Event(after, told.event.kind, told_json(told, peak_of(found)))
+            if not news:
+                if ended:
+                    return
+                time.sleep(_POLL_S)
+
+    def _send(self, request: Request) -> Reply:
         exchange = _Exchange(request)
         self._runner.run(self._app(_scope(request), exchange.receive, exchange.send))
-        if request.save_to is not None and exchange.status == 200:
-            with saving(request.save_to) as write:
-                for part in exchange.parts:
-                    write(part)
-            return exchange.reply(b"")
-        return exchange.reply(b"".join(exchange.parts))
+        if request.save_to is None or exchange.status != 200:
+            return exchange.reply(b"".join(exchange.parts))
+        with saving(request.save_to) as write:
+            for part in exchange.parts:
+                write(part)
+        return exchange.reply(b"")
 
-    def _received(self, request: Request) -> Iterator[Received | Reply | Failure]:
-        """A thread runs the application, and hands over what it sends."""
-        parts: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        exchange = _Exchange(request, parts.put)
-        app = self._app
 
-        def answer() -> None:
-            try:
-                asyncio.run(app(_scope(request), exchange.receive, exchange.send))
-            finally:
-                parts.put(None)
-
-        thread = threading.Thread(target=answer, name="events", daemon=True)
-        thread.start()
-        try:
-            yield from _events(iter(parts.get, None))
-        finally:
-            exchange.leave()
-            thread.join()
-        yield exchange.reply(b"")
-
-    def _tell(self, pause: Pause) -> None:
-        """Nothing is waited for."""
+_POLL_S = 0.5
+_MOST_EVENTS = 1000
 
 
 class _Exchange:
-    """One request, and what is answered. ``take`` gets each part of a body, which is kept
-    otherwise."""
+    """One request, and what is answered."""
 
-    def __init__(self, request: Request, take: Callable[[bytes], None] | None = None) -> None:
+    def __init__(self, request: Request) -> None:
         self.parts: list[bytes] = []
         self.status = 500
-        self._take = take or self.parts.append
         self._headers: dict[str, str] = {}
         self._body = _body(request)
-        self._left = threading.Event()
-
-    def leave(self) -> None:
-        """Nobody listens any more."""
-        self._left.set()
 
     async def receive(self) -> dict[str, Any]:
-        """As of ASGI: the body, then nothing until nobody listens."""
+        """As of ASGI: the body, then nothing, as nobody leaves."""
         part = next(self._body, None)
-        if part is not None:
-            return {"type": "http.request", "body": part[0], "more_body": part[1]}
-        while not self._left.is_set():
-            await asyncio.sleep(0.05)
-        return {"type": "http.disconnect"}
+        if part is None:
+            await asyncio.Event().wait()
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": part[0], "more_body": part[1]}
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """As of ASGI."""
@@ -309,7 +318,7 @@ class _Exchange:
             pairs = message.get("headers", ())
             self._headers = {name.decode("latin-1"): one.decode("latin-1") for name, one in pairs}
         elif body := message.get("body", b""):
-            self._take(body)
+            self.parts.append(body)
 
     def reply(self, content: bytes) -> Reply:
         """The reply as clients know it."""
@@ -356,22 +365,3 @@ def _user() -> Caller:
     from service.auth.tokens import local_user
 
     return Caller("", "", frozenset({Scope.ADMIN}), owner=local_user())
-
-
-@dataclass(frozen=True)
-class _Event:
-    event: str
-    data: str
-    id: str
-
-
-def _events(parts: Iterator[bytes]) -> Iterator[_Event]:
-    """Server-sent events, as our routes write them: one line for each field."""
-    text = ""
-    for part in parts:
-        text += part.decode()
-        while "\n\n" in text:
-            block, _, text = text.partition("\n\n")
-            fields = dict(line.partition(": ")[::2] for line in block.splitlines())
-            if "event" in fields:
-                yield _Event(fields["event"], fields.get("data", ""), fields.get("id", ""))

@@ -21,8 +21,8 @@ from db.sql_store import SqlStore
 from service.auth.audit import record
 from service.auth.caller import Caller, Scope
 from service.auth.quotas import check_submit
+from service.http_errors import HttpError, conflicts
 from service.json_forms import job_json
-from service.problem_details import HttpError, conflicts
 from service.request_ids import current_request_id
 from service.schemas.jobs import OptionsBody, SubmitBody, WorkloadBody
 from service.schemas.new_network import NewNetworkBody

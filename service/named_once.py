@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 
-from service.problem_details import HttpError
+from service.http_errors import HttpError
 
 
 async def _require_known_and_named_once(request: Request) -> None:

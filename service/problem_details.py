@@ -11,7 +11,6 @@ import json
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -19,54 +18,16 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from service.http_errors import HttpError, body_of, status_of
 from service.request_ids import HEADER, current_request_id
 from service.token_text import redact_all
-from tuner.errors import ComeBackLaterError, HvxtuneError, InternalError, StoreError, UserError
+from tuner.errors import ComeBackLaterError, HvxtuneError, InternalError
 
 MEDIA_TYPE = "application/problem+json"
 _log = logging.getLogger("hvxtune.service")
 
-_TITLES = {
-    400: "The request cannot be understood",
-    401: "No valid token",
-    403: "Not allowed",
-    404: "Not found",
-    405: "Method not allowed",
-    409: "In conflict with what is stored",
-    413: "Too large",
-    415: "Unsupported media type",
-    422: "The request is wrong",
-    429: "Too many requests",
-    500: "A fault of hvxtune",
-    503: "The service cannot answer now",
-}
 _MOST_FIELDS = 100
 _KINDS = {500: "internal", 503: "store"}
-
-
-class HttpError(HvxtuneError):
-    """An error with a status, and headers, of its own; everything else maps by its class."""
-
-    kind = "user"
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        accepted: str = "",
-        next_step: str = "",
-        headers: Mapping[str, str] | None = None,
-        **extra: Any,
-    ) -> None:
-        super().__init__(message, accepted=accepted, next_step=next_step)
-        self.status = status
-        self.headers = dict(headers or {})
-        self.extra = extra
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # It comes from other processes too, and an exception's own way knows one argument.
-        return (HttpError, (self.status, self.message), self.__dict__)
 
 
 class UnreadBodyError(HTTPException):
@@ -76,67 +37,6 @@ class UnreadBodyError(HTTPException):
     def __init__(self, problem: HttpError) -> None:
         super().__init__(problem.status)
         self.problem = problem
-
-
-def not_found(message: str, *, accepted: str = "", next_step: str = "", **extra: Any) -> HttpError:
-    """404; ``extra`` fields are added to the common ones."""
-    return HttpError(404, message, accepted=accepted, next_step=next_step, **extra)
-
-
-@contextmanager
-def conflicts() -> Iterator[None]:
-    """409 for a ``UserError`` within: what is asked does not fit what is stored."""
-    try:
-        yield
-    except UserError as error:
-        raise HttpError(
-            409, error.message, accepted=error.accepted, next_step=error.next_step
-        ) from None
-
-
-def status_of(error: HvxtuneError) -> int:
-    """The status that says who must act: 4xx the client, 503 the operator, 500 us."""
-    if isinstance(error, HttpError):
-        return error.status
-    if isinstance(error, UserError):
-        return 422
-    if isinstance(error, ComeBackLaterError):
-        return 429 if error.of_user else 503
-    return 500 if isinstance(error, InternalError) else 503
-
-
-def body_of(error: HvxtuneError, instance: str) -> dict[str, Any]:
-    """The JSON object."""
-    status = status_of(error)
-    extra = error.extra if isinstance(error, HttpError) else {}
-    return {
-        "type": f"urn:hvxtune:error:{error.kind}",
-        "title": _TITLES.get(status, "Error"),
-        "status": status,
-        "detail": error.message,
-        "instance": instance,
-        "kind": error.kind,
-        "accepted": error.accepted,
-        "next_step": error.next_step,
-        "request_id": current_request_id(),
-        **extra,
-    }
-
-
-def for_strangers(error: HvxtuneError) -> HvxtuneError:
-    """``error`` for callers without a token: it tells nothing about this machine, such as the host
-    of its database. The log gets all of it."""
-    if status_of(error) < 500:
-        return error
-    _log.error("%s", error)
-    part = "database" if isinstance(error, StoreError) else "service"
-    plain = HttpError(
-        status_of(error),
-        f"the {part} cannot be used now",
-        next_step="come back later; the log of the service says what is wrong",
-    )
-    plain.kind = error.kind
-    return plain
 
 
 class _ProblemResponse(JSONResponse):

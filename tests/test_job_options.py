@@ -10,8 +10,7 @@ import pytest
 import typer
 
 from service.cli.app import app
-from service.client.cache import ClientCache
-from service.client.operations import Operations
+from service.client import Client
 from service.schemas.jobs import BudgetBody, JobForm, SubmitBody
 from tuner.errors import UserError
 from tuner.jobs.choices import choices_of, help_of
@@ -83,7 +82,7 @@ def test_the_keywords_of_python_are_those_of_the_definition() -> None:
 def test_a_misspelt_keyword_names_the_nearest_option() -> None:
     for ask in (
         lambda: plan("gemm_u8", until_gian=0.1),
-        lambda: next(Operations("http://x", ClientCache()).submit("gemm_u8", until_gian=0.1)),
+        lambda: Client("http://x").submit("gemm_u8", until_gian=0.1),
     ):
         with pytest.raises(UserError, match="unknown job option 'until_gian'") as refused:
             ask()

@@ -21,7 +21,7 @@ from db.jobs.trials import key_trials
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
-from service.problem_details import HttpError
+from service.http_errors import HttpError
 from tuner.errors import HvxtuneError, NotStoredError
 from tuner.jobs.one_config import compiled
 from tuner.keeping.artifact_storage import LostFileError

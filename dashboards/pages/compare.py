@@ -24,7 +24,7 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
 from service.doubts import key_trials_of
-from service.problem_details import HttpError
+from service.http_errors import HttpError
 from tuner.problem.contract import Contract
 from tuner.problem.target import TARGETS
 from tuner.records.trial import Trial

@@ -16,10 +16,10 @@ from db.jobs.load import farm as farm_of
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
-from service.devices import steer, unknown_device, verbs_for
+from service.devices import steer, verbs_for
+from service.http_errors import absent
 from service.json_forms import conductors_json
 from service.sub_path import published
-from tuner.errors import UserError
 from tuner.measure import FARM
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
@@ -57,10 +57,8 @@ def device(
 ) -> Response:
     """One device: its state, its history, and the requests it accepts."""
     roster = SqlRoster(store)
-    try:
+    with absent():
         record = roster.device(name)
-    except UserError as error:
-        raise unknown_device(error) from None
     events = roster.events(name, EVENTS + 1, before)
     return render(
         request,

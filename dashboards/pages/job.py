@@ -30,8 +30,8 @@ from service.app_state import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
 from service.doubts import as_chosen, doubt_of_ended, key_trials_of
+from service.http_errors import HttpError, not_found
 from service.job_requests import may_steer, require_may_steer
-from service.problem_details import HttpError, not_found
 from service.routers.job_trials import all_trials
 from service.sub_path import published
 from tuner.records.candidate import cycles_unit

@@ -24,9 +24,9 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
+from service.http_errors import HttpError
 from service.job_requests import request_of_all, require_may_steer
 from service.json_forms import overview_json
-from service.problem_details import HttpError
 from service.sub_path import published
 from service.suggested_files import attachment
 from tuner.kernels import kernel_names

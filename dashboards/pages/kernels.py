@@ -25,8 +25,8 @@ from db.sql_store import SqlStore
 from service.app_state import settings_of, store_of
 from service.auth.caller import Caller, Scope
 from service.auth.gate import Gate
+from service.http_errors import HttpError, not_found, status_of
 from service.job_requests import submit
-from service.problem_details import HttpError, not_found, status_of
 from service.schemas.network_layers import layers_sent
 from service.schemas.new_network import NewNetworkBody
 from service.schemas.pipelines import UploadQuery

@@ -24,7 +24,7 @@ from dashboards.session import (
 from dashboards.templating import render
 from db.sql_store import SqlStore
 from service.auth.audit import record
-from service.problem_details import HttpError
+from service.http_errors import HttpError
 
 router = APIRouter()
 

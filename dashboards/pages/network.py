@@ -14,8 +14,8 @@ from db.jobs.batches import batch_table, plan_of
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
+from service.http_errors import not_found
 from service.job_requests import may_steer, request_of_all
-from service.problem_details import not_found
 from service.sub_path import published
 from tuner.errors import UserError
 from tuner.jobs.batch_progress import BatchTable

@@ -22,7 +22,7 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.audit import record
 from service.auth.caller import Caller, Scope
-from service.problem_details import HttpError, not_found
+from service.http_errors import HttpError, not_found
 from service.sub_path import published
 from tuner.kernels import kernel_names
 from tuner.problem.contract import Contract

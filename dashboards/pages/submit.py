@@ -22,8 +22,8 @@ from db.audience import Viewer
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Caller, Scope
+from service.http_errors import HttpError, status_of
 from service.job_requests import submit
-from service.problem_details import HttpError, status_of
 from service.schemas.jobs import SubmitBody
 from tuner.codegen import space_of
 from tuner.errors import HvxtuneError, UserError

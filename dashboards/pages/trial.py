@@ -22,7 +22,7 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
 from service.doubts import key_trials_of
-from service.problem_details import not_found
+from service.http_errors import not_found
 from service.suggested_files import attachment
 from tuner.errors import HvxtuneError, UserError
 from tuner.jobs.one_config import explain

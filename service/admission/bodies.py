@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.problem_details import HttpError, UnreadBodyError, response_of
+from service.http_errors import HttpError
+from service.problem_details import UnreadBodyError, response_of
 
 BODY_LIMIT_BYTES = 1 << 20
 """Of requests other than uploads."""

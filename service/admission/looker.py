@@ -14,7 +14,7 @@ from typing import NamedTuple
 from db.pipelines import KernelName
 from db.schedules.serving import FirstRows, ServingRow, quarantined, values_of
 from db.sql_store import SqlStore
-from service.problem_details import HttpError, not_found
+from service.http_errors import HttpError, not_found
 from service.schedules import on_miss
 from service.schedules.asked import Asked, ask
 from service.schedules.forms import exact_text

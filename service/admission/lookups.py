@@ -29,7 +29,7 @@ from starlette.requests import Request
 from db.sql_store import SqlStore
 from service.admission.looker import Answered, Found, Looker, Question
 from service.admission.turns import Crowd, Turns
-from service.problem_details import HttpError
+from service.http_errors import HttpError
 from tuner.codegen.fairness import Ledger
 from tuner.errors import ComeBackLaterError, ToolchainError, UserError
 from tuner.kernels import PIPELINE_PREFIX

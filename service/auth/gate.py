@@ -22,7 +22,7 @@ from service.auth.audit import Refusals
 from service.auth.caller import Caller, Quotas, Reads, Scope, client_of, network_of
 from service.auth.quotas import Rate
 from service.auth.tokens import date_text
-from service.problem_details import HttpError
+from service.http_errors import HttpError
 from service.token_text import TokenText, holds_token, parse, redact
 from tuner.errors import HvxtuneError
 

@@ -18,7 +18,8 @@ from starlette.types import Scope as AsgiScope
 
 from service.auth.caller import Caller, Scope, caller_of
 from service.auth.gate import Gate
-from service.problem_details import HttpError, UnreadBodyError, for_strangers, response_of
+from service.http_errors import HttpError, for_strangers
+from service.problem_details import UnreadBodyError, response_of
 from tuner.errors import HvxtuneError
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})

@@ -17,7 +17,7 @@ from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
-from service.problem_details import HttpError
+from service.http_errors import HttpError
 
 if TYPE_CHECKING:
     from db.access.usage import Use

@@ -59,7 +59,7 @@ def issue(
     """Stores a new token; only here is its text known. ``UserError`` if it would be useless."""
     from db.access.tokens import add_token
 
-    _require_useful(name, scopes, quotas, expires_at)
+    _require_useful(name, expires_at)
     whose = name if owner is None else owner
     if not re.fullmatch(NAME_PATTERN, whose):
         raise UserError(f"the owner {whose[:120]!r} of a token", accepted=_NAMES)
@@ -91,18 +91,9 @@ def prepare(
     return text, token
 
 
-def _require_useful(
-    name: str, scopes: Sequence[Scope], quotas: Quotas, expires_at: float | None
-) -> None:
+def _require_useful(name: str, expires_at: float | None) -> None:
     if not re.fullmatch(NAME_PATTERN, name):
         raise UserError(f"the name {name[:120]!r} of a token", accepted=_NAMES)
-    if not scopes:
-        raise UserError("a token without a scope", accepted=", ".join(Scope))
-    for quota, limit in quotas.as_dict().items():
-        if limit is not None and not 0 <= limit <= MOST_QUOTA:
-            raise UserError(f"{quota}={limit}", accepted=f"0 to {MOST_QUOTA}")
-    if quotas.requests_per_minute == 0:
-        raise UserError("requests_per_minute=0 lets nothing in", accepted="1 or more")
     if expires_at is not None and expires_at <= time.time():
         raise UserError(
             f"the token would have expired on {date_text(expires_at)}",

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from service.cli.connecting import connected
 from service.cli.measurement import CONFIG_FORMS, read_config
 from service.cli.options import (
     DEFAULT_CONTRACT,
@@ -23,19 +22,27 @@ from service.cli.options import (
     TargetName,
     read_problem,
 )
-from service.cli.output import console, print_json, print_line, print_table, sentence, table
+from service.cli.output import (
+    console,
+    print_json,
+    print_line,
+    print_table,
+    sentence,
+    table,
+    time_text,
+)
 from service.cli.statuses import Exit
 from service.cli.watching import Watch, refuse_json, shown_until_stopped
+from service.here import Here
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.shipped import with_places
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from db import SqlStore
     from tuner.measure.farm.farm_file import Farm
     from tuner.measure.farm.health import Caretaker, CheckResult
-    from tuner.measure.farm.roster import DeviceRecord, Roster
+    from tuner.measure.farm.roster import Roster
 
 DeviceName = Annotated[
     str, typer.Argument(metavar="DEVICE", help="A device's name; `hvxtune farm list` shows them.")
@@ -72,70 +79,49 @@ def _default(value: Any) -> str:
     return (" ".join(value) if isinstance(value, tuple) else str(value)) or "empty"
 
 
-def list_devices(on: DeviceTags = "", watch: Watch = False, as_json: AsJson = False) -> None:
+def list_devices(
+    on: DeviceTags = "",
+    watch: Watch = False,
+    server: ServerAddress = None,
+    as_json: AsJson = False,
+) -> None:
     """List the devices and their states."""
+    wanted = {tag.strip() for tag in on.split(",")} - {""}
+    with connected(server) as client:
 
-    def draw() -> RenderableType:
-        found = _known(on)
-        none = with_places("no device; docs/devices.md shows how to name some in a farm file")
-        return _devices_table(found) if found else sentence(none)
+        def known() -> list[dict[str, Any]]:
+            return [one for one in client.devices() if wanted <= set(one["tags"])]
 
-    if watch:
-        refuse_json(as_json)
-        shown_until_stopped(draw)
-    elif as_json:
-        now = time.time()
-        print_json({"devices": [one.as_dict(now) for one in _known(on)]})
-    else:
-        console().print(draw())
+        def draw() -> RenderableType:
+            found = known()
+            none = with_places("no device; docs/devices.md shows how to name some in a farm file")
+            return _devices_table(found) if found else sentence(none)
 
-
-def _known(on: str) -> list[DeviceRecord]:
-    """The devices of this database that have all tags in ``on``."""
-    from db import open_store
-
-    with open_store() as store:
-        _enrol_ours(store.roster())
-        wanted = {tag.strip() for tag in on.split(",")} - {""}
-        return [one for one in store.roster().devices() if wanted <= set(one.tags)]
+        if watch:
+            refuse_json(as_json)
+            shown_until_stopped(draw)
+        elif as_json:
+            print_json({"devices": known()})
+        else:
+            console().print(draw())
 
 
-def _enrol_ours(roster: Roster) -> Farm | None:
-    """The farm of this machine, if it has one, with its devices known to the roster."""
-    from tuner.measure.farm.farm_file import NoFarmError, read_farm
-    from tuner.measure.farm.health import enrol
-
-    try:
-        farm = read_farm()
-    except NoFarmError:
-        return None
-    enrol(farm, roster)
-    return farm
-
-
-def _devices_table(found: list[DeviceRecord]) -> RenderableType:
+def _devices_table(found: list[dict[str, Any]]) -> RenderableType:
     return table(
         ["device", "kind", "state", "why", "tags", "°C", "runs", "faults", "last check"],
         [
             [
-                one.name,
-                one.kind,
-                one.state,
-                one.reason,
-                " ".join(tag for tag in one.tags if tag not in (one.name, one.kind)),
-                "" if one.temperature_c is None else f"{one.temperature_c:.0f}",
-                one.trials,
-                one.faults,
-                _time(one.last_check_at),
+                *(one[name] for name in ("name", "kind", "state", "reason")),
+                " ".join(tag for tag in one["tags"] if tag not in (one["name"], one["kind"])),
+                "" if one["temperature_c"] is None else f"{one['temperature_c']:.0f}",
+                one["trials"],
+                one["faults"],
+                time_text(one["last_check_at"], "never"),
             ]
             for one in found
         ],
         numeric=["°C", "runs", "faults"],
     )
-
-
-def _time(at: float | None) -> str:
-    return "never" if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def check(on: DeviceTags = "", as_json: AsJson = False) -> None:
@@ -265,51 +251,47 @@ def _print_trial(problem: Any, trial: Any) -> None:
     print_config(trial.config)
 
 
-def drain(device: DeviceName, reason: Reason = "", as_json: AsJson = False) -> None:
-    """Take DEVICE out once it has finished its work."""
-    _steer("drain", device, reason, as_json=as_json)
-
-
-def quarantine(device: DeviceName, reason: Reason = "", as_json: AsJson = False) -> None:
-    """Take DEVICE out at once: its work under way does not count."""
-    _steer("quarantine", device, reason, as_json=as_json)
-
-
-def release(device: DeviceName, reason: Reason = "", as_json: AsJson = False) -> None:
-    """Let a drained or quarantined DEVICE come back, after a check."""
-    _steer("release", device, reason, as_json=as_json, then=_check_again)
-
-
-def _steer(
-    verb: str,
-    device: str,
-    reason: str,
-    *,
-    as_json: bool,
-    then: Callable[[SqlStore, DeviceRecord], DeviceRecord] | None = None,
+def drain(
+    device: DeviceName, reason: Reason = "", server: ServerAddress = None, as_json: AsJson = False
 ) -> None:
-    from db import open_store
-    from service.auth.audit import record
-    from service.auth.tokens import local_user
+    """Take DEVICE out once it has finished its work."""
+    _steer("drain", device, reason, server, as_json=as_json)
 
-    why = f"{verb} by {local_user()}" + (f": {reason}" if reason else "")
-    with open_store() as store:
-        act: Callable[[str, str], DeviceRecord] = getattr(store.roster(), verb)
-        found = act(device, why)
-        record(store, None, f"device.{verb}", device, {"reason": why})
-        if then is not None:
-            found = then(store, found)
+
+def quarantine(
+    device: DeviceName, reason: Reason = "", server: ServerAddress = None, as_json: AsJson = False
+) -> None:
+    """Take DEVICE out at once: its work under way does not count."""
+    _steer("quarantine", device, reason, server, as_json=as_json)
+
+
+def release(
+    device: DeviceName, reason: Reason = "", server: ServerAddress = None, as_json: AsJson = False
+) -> None:
+    """Let a drained or quarantined DEVICE come back, after a check."""
+    _steer("release", device, reason, server, as_json=as_json)
+
+
+def _steer(verb: str, device: str, reason: str, server: str | None, *, as_json: bool) -> None:
+    with connected(server) as client:
+        found = client.steer_device(device, verb, reason)
+        if verb == "release" and isinstance(client, Here):
+            found = _check_again(client, found)
     if as_json:
-        print_json(found.as_dict(time.time()))
+        print_json(found)
     else:
-        print_line(f"{found.name} is {found.state}: {found.reason}")
+        print_line(f"{found['name']} is {found['state']}: {found['reason']}")
 
 
-def _check_again(store: SqlStore, record: DeviceRecord) -> DeviceRecord:
+def _check_again(here: Here, found: dict[str, Any]) -> dict[str, Any]:
     """Checks a released device if this machine's farm file names it; else a conductor will."""
-    roster = store.roster()
-    farm = _enrol_ours(roster)
-    ours = [member for member in farm.members if member.name == record.name] if farm else []
-    for done in _caretaker(farm, roster).check(ours) if farm else ():
-        return done.record
-    return record
+    from tuner.measure.farm.farm_file import NoFarmError, read_farm
+
+    try:
+        farm = read_farm()
+    except NoFarmError:
+        return found
+    ours = [member for member in farm.members if member.name == found["name"]]
+    for done in _caretaker(farm, here.store.roster()).check(ours):
+        return done.record.as_dict(time.time())
+    return found

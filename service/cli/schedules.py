@@ -42,7 +42,7 @@ from tuner.records.candidate import Fidelity
 
 if TYPE_CHECKING:
     from service.client import Best
-    from service.client.operations import BestOptions, FileKind
+    from service.client.blocking import BestOptions, FileKind
     from service.fetching import Fetched
     from service.fetching.sources import Source
     from tuner.keeping.best import Lookup

@@ -1,26 +1,27 @@
-"""Access to the service of this machine's database: ``token create``, ``list``, ``revoke``; and
-its record of changes: ``audit``."""
+"""Access to a service: ``token create``, ``list``, ``revoke``; and its record of changes:
+``audit``."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import islice
+from typing import Annotated, Any
 
 import typer
 
-from service.auth.caller import Quotas, Reads, Scope
-from service.cli.options import AsJson
+from service.auth.caller import Reads, Scope
+from service.auth.tokens import MOST_QUOTA
+from service.cli.connecting import connected
+from service.cli.options import AsJson, ServerAddress
 from service.cli.output import print_json, print_line, print_sentence, print_table, time_text
-
-if TYPE_CHECKING:
-    from db.access.audit import AuditEntry
 
 DAY_S = 24 * 3600.0
 MOST_DAYS = 36_500
 
 
-def _quota(option: str, meaning: str) -> Any:
-    return typer.Option(option, min=0, metavar="N", help=f"{meaning} (no limit).")
+def _quota(option: str, meaning: str, least: int = 0) -> Any:
+    told = f"{meaning} (no limit)."
+    return typer.Option(option, min=least, max=MOST_QUOTA, metavar="N", help=told)
 
 
 def create(
@@ -56,7 +57,7 @@ def create(
         int | None, _quota("--upload-bytes-per-day", "Bytes uploaded in 24 hours")
     ] = None,
     requests_per_minute: Annotated[
-        int | None, _quota("--requests-per-minute", "Requests in a minute")
+        int | None, _quota("--requests-per-minute", "Requests in a minute", least=1)
     ] = None,
     local: Annotated[
         bool,
@@ -66,55 +67,47 @@ def create(
             " default.",
         ),
     ] = False,
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a token and print it, this once."""
-    from db import open_store
-    from db.access.tokens import revoke_token
-    from service.auth.audit import record
     from service.auth.local_token import keep_local_token
-    from service.auth.tokens import (
-        DEFAULT_EXPIRES,
-        issue,
-        issue_detail,
-        issued_json,
-        local_user,
-        read_expiry,
-    )
+    from service.auth.tokens import DEFAULT_EXPIRES, local_user
     from tuner.errors import StoreError, UserError
 
-    if name is None and not local:
-        raise UserError(
-            "a token without --name",
-            accepted="--name NAME, the user that its jobs are submitted by",
+    for option, value, accepted in (
+        ("--name", name, "the user that its jobs are submitted by"),
+        ("--scope", scope, ", ".join(Scope)),
+    ):
+        if not value and not local:
+            raise UserError(f"a token without {option}", accepted=accepted)
+    limits = {
+        "running_jobs": running_jobs,
+        "trials_per_day": trials_per_day,
+        "upload_bytes_per_day": upload_bytes_per_day,
+        "requests_per_minute": requests_per_minute,
+    }
+    with connected("" if local else server) as client:
+        made = client.create_token(
+            name=name or local_user(),
+            scopes=scope or [Scope.ADMIN],
+            quotas=limits,
+            expires=expires or ("never" if local else DEFAULT_EXPIRES),
+            owner=owner,
+            read=read,
         )
-    with open_store() as store:
-        quotas = Quotas(running_jobs, trials_per_day, upload_bytes_per_day, requests_per_minute)
-        with store.transaction():
-            text, token = issue(
-                store,
-                name=local_user() if name is None else name,
-                scopes=scope or ([Scope.ADMIN] if local else []),
-                quotas=quotas,
-                expires_at=read_expiry(expires or ("never" if local else DEFAULT_EXPIRES)),
-                owner=owner,
-                reads=read,
-            )
-            record(store, None, "token.create", token.id, issue_detail(token))
         try:
-            file = str(keep_local_token(text.text)) if local else None
+            file = str(keep_local_token(made["token"])) if local else None
         except StoreError:  # nobody has seen it
-            with store.transaction():
-                revoke_token(store, token.id)
-                record(store, None, "token.revoke", token.id, {"name": token.name})
+            client.revoke_token(made["id"])
             raise
     if as_json:
-        print_json({**issued_json(text, token), "token_file": file})
+        print_json({**made, "token_file": file})
         return
-    print_line(text.text)
+    print_line(made["token"])
     print_line(
-        f"token {token.id} of {token.name}: {', '.join(token.scopes)}; expires"
-        f" {time_text(token.expires_at, 'never')}. It is not shown again."
+        f"token {made['id']} of {made['name']}: {', '.join(made['scopes'])}; expires"
+        f" {time_text(made['expires_at'], 'never')}. It is not shown again."
     )
     if file:
         print_line(f"commands on this machine find it in {file}")
@@ -124,16 +117,12 @@ def list_tokens(
     all_tokens: Annotated[
         bool, typer.Option("--all", help="Expired and revoked ones too.")
     ] = False,
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """List the tokens, without their secrets."""
-    from db import open_store
-    from db.access.tokens import all_tokens as read_all
-    from service.auth.tokens import token_json
-
-    with open_store() as store:
-        found = [token_json(token) for token in read_all(store)]
-    shown = [one for one in found if all_tokens or one["state"] == "valid"]
+    with connected(server) as client:
+        shown = [one for one in client.tokens() if all_tokens or one["state"] == "valid"]
     if as_json:
         print_json({"tokens": shown})
     elif not shown:
@@ -161,23 +150,19 @@ def revoke(
     token: Annotated[
         str, typer.Argument(metavar="TOKEN", help="A token's id, as `token list` shows it.")
     ],
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """End TOKEN for good; a running service refuses it within two seconds."""
-    from db import open_store
-    from db.access.tokens import revoke_token
-    from service.auth.audit import record
-    from service.auth.tokens import token_json
     from service.token_text import parse
 
     whole = parse(token)  # people paste all of it
-    with open_store() as store, store.transaction():
-        revoked = revoke_token(store, whole.id if whole else token)
-        record(store, None, "token.revoke", revoked.id, {"name": revoked.name})
+    with connected(server) as client:
+        revoked = client.revoke_token(whole.id if whole else token)
     if as_json:
-        print_json(token_json(revoked))
+        print_json(revoked)
     else:
-        print_line(f"token {revoked.id} of {revoked.name} is revoked")
+        print_line(f"token {revoked['id']} of {revoked['name']} is revoked")
 
 
 def audit(
@@ -188,44 +173,44 @@ def audit(
             min=0, max=MOST_DAYS, metavar="DAYS", help="Delete entries older than this many days."
         ),
     ] = None,
+    server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """List who changed what through the service, and who was refused; newest first."""
-    from db import open_store
-    from db.access.audit import newest_entries, prune_entries
-    from service.auth.audit import entry_json, record
-
-    with open_store() as store:
-        if prune is not None:
-            with store.transaction():
-                deleted = prune_entries(store, time.time() - prune * DAY_S)
-                record(store, None, "audit.prune", f"{prune} days", {"deleted": deleted})
-            if as_json:
-                print_json({"deleted": deleted})
-            else:
-                print_line(f"{deleted} entries older than {prune} days are deleted")
-            return
-        found = newest_entries(store, limit)
+    if prune is not None:
+        _prune(prune, as_json=as_json)
+        return
+    with connected(server) as client:
+        found = list(islice(client.audit(), limit))
     if as_json:
-        print_json({"entries": [entry_json(entry) for entry in found]})
+        print_json({"entries": found})
     elif not found:
         print_sentence("nothing was changed through the service yet")
     else:
-        _print_entries(found)
-
-
-def _print_entries(found: list[AuditEntry]) -> None:
-    print_table(
-        ["when", "token", "action", "subject", "from", "detail"],
-        [
+        print_table(
+            ["when", "token", "action", "subject", "from", "detail"],
             [
-                time_text(entry.at),
-                entry.token_id or "",
-                entry.action,
-                entry.subject,
-                entry.client,
-                " ".join(f"{name}={value}" for name, value in entry.detail.items()),
-            ]
-            for entry in found
-        ],
-    )
+                [
+                    time_text(one["at"]),
+                    one["token"] or "",
+                    *(one[name] for name in ("action", "subject", "client")),
+                    " ".join(f"{name}={value}" for name, value in one["detail"].items()),
+                ]
+                for one in found
+            ],
+        )
+
+
+def _prune(days: int, *, as_json: bool) -> None:
+    """Deletes entries of this machine's database: no token may rewrite the record."""
+    from db import open_store
+    from db.access.audit import prune_entries
+    from service.auth.audit import record
+
+    with open_store() as store, store.transaction():
+        deleted = prune_entries(store, time.time() - days * DAY_S)
+        record(store, None, "audit.prune", f"{days} days", {"deleted": deleted})
+    if as_json:
+        print_json({"deleted": deleted})
+    else:
+        print_line(f"{deleted} entries older than {days} days are deleted")

@@ -6,9 +6,8 @@
         best = service.best("gemm_u8", {"m": 256, "n": 256, "k": 256}, contract="static")
         object_bytes = service.file(best, "object")
 
-Requests and the reading of answers are written once, in ``operations``, as generators that know no
-sockets: the client over HTTP and the service in this process both run them. Errors are
-those of :mod:`tuner.errors`, found here or by the service.
+Requests and the reading of answers are written once, in ``blocking``, for the client over HTTP and
+the service in this process. Errors are those of :mod:`tuner.errors`, found here or by the service.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tuner.errors import (
     HvxtuneError,
@@ -19,7 +19,6 @@ from tuner.errors import (
 )
 from tuner.identity import digest_of_bytes
 
-T = TypeVar("T")
 Json = dict[str, Any]
 
 PROBLEM_TYPE = "application/problem+json"
@@ -54,20 +53,6 @@ class Failure:
 
     reason: str
     refused: bool = False
-
-
-@dataclass(frozen=True)
-class Pause:
-    """Time to let pass before the next request. ``reason`` says why, unless there is nothing to
-    tell; requests are sent again for ``left_s`` at most."""
-
-    seconds: float
-    reason: str = ""
-    left_s: float = 0.0
-
-
-Steps = Generator[Request | Pause, Reply | Failure | None, T]
-"""A conversation: yields requests and pauses, is sent the replies."""
 
 
 class RefusedError(UserError):

@@ -1,4 +1,4 @@
-"""The client over HTTP: it runs the conversations of ``operations``."""
+"""A service over HTTP."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import httpx
 from httpx_sse import EventSource
 
 from service.client import connection as transfer
-from service.client.answers import Failure, Pause, Reply, Request
-from service.client.blocking import BlockingClient
+from service.client.answers import Failure, Reply, Request
+from service.client.blocking import PATIENCE_S, BlockingClient
 from service.client.cache import ClientCache
 from service.client.connection import find_server, find_token, is_loopback
-from service.client.operations import PATIENCE_S, Operations
-from service.client.persistence import SILENCE_S, Received
+from service.client.persistence import SILENCE_S, Event, EventStream, Pause, Received
 from service.client.transfers import saving
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
@@ -45,7 +44,8 @@ class Client(BlockingClient):
     ) -> None:
         self.server = find_server(server)
         self._on_wait = on_wait
-        self.operations = Operations(self.server, cache or ClientCache(), patience_s)
+        self.cache = cache or ClientCache()
+        self.patience_s = patience_s
         settings = {
             "base_url": self.server,
             "headers": {"User-Agent": "hvxtune-client", "Accept": "application/json, */*;q=0.5"},
@@ -60,11 +60,26 @@ class Client(BlockingClient):
         """Frees connections."""
         self._http.close()
 
-    def _tell(self, pause: Pause) -> None:
+    def _sleep(self, pause: Pause) -> None:
         if self._on_wait is not None and pause.reason:
             self._on_wait(pause.reason, pause.left_s)
+        super()._sleep(pause)
+
+    def events(self, job: str, after: int = 0) -> Iterator[Event]:
+        """As of any client; lives through broken connections and restarts of the service."""
+        stream = EventStream(job, after, self.server, self.patience_s)
+        while not stream.ended:
+            came_to: Reply | Failure = Failure("")
+            for received in self._received(stream.request()):
+                if isinstance(received, Reply | Failure):
+                    came_to = received
+                elif (event := stream.read(received)) is not None:
+                    yield event
+            if not stream.ended:
+                self._sleep(stream.pause(came_to))
 
     def _received(self, request: Request) -> Iterator[Received | Reply | Failure]:
+        """The events of the stream that ``request`` opens, and last what it came to."""
         try:
             with self._http.stream(
                 **transfer.arguments(request), timeout=_STREAM_TIMEOUT

@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from service.client.answers import (
     Failure,
     Json,
-    Pause,
     Reply,
     Request,
-    Steps,
     UnreachableError,
     not_ours,
     require_good,
 )
-from tuner.errors import InternalError
 from tuner.records.trial import JobState
 
 if TYPE_CHECKING:
@@ -41,6 +38,16 @@ def _policy() -> Retry:
         max_backoff_wait=8.0,
         status_forcelist=RETRIED,
     )
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Time to let pass before the next request. ``reason`` says why, unless there is nothing to
+    tell; requests are sent again for ``left_s`` at most."""
+
+    seconds: float
+    reason: str = ""
+    left_s: float = 0.0
 
 
 class Attempts:
@@ -87,34 +94,11 @@ def _problem(reply: Reply) -> Json:
     return {}
 
 
-def _may_change(reply: Reply) -> bool:
+def may_change(reply: Reply | Failure) -> bool:
     """Whether it is worth asking again: the fault is not one of the installation there."""
+    if isinstance(reply, Failure):
+        return True
     return reply.status in RETRIED and _problem(reply).get("kind") not in ("toolchain", "internal")
-
-
-def persistently(
-    request: Request, server: str, patience_s: float, *, has_answered: bool
-) -> Steps[Reply]:
-    """Sends ``request``, which may be sent twice, until the answer is other than "not now". Returns
-    the last reply; ``UnreachableError`` without any, at once where nothing listens at ``server``
-    and it never ``has_answered``: then it is no service that starts again.
-    """
-    attempts = Attempts(patience_s)
-    while True:
-        reply = yield request
-        if reply is None:
-            raise InternalError("a request got no answer")
-        if isinstance(reply, Reply) and not _may_change(reply):
-            return reply
-        if isinstance(reply, Failure) and reply.refused and not has_answered:
-            raise unreachable(server, reply)
-        pause = attempts.pause(reply)
-        if pause is not None:
-            yield pause
-        elif isinstance(reply, Reply):
-            return reply
-        else:
-            raise unreachable(server, reply)
 
 
 def unreachable(server: str, failure: Failure) -> UnreachableError:

@@ -16,8 +16,7 @@ from tuner.records.candidate import Problem
 
 if TYPE_CHECKING:
     from service.client import Best
-    from service.client.blocking import BlockingClient
-    from service.client.operations import BestOptions
+    from service.client.blocking import BestOptions, BlockingClient
     from tuner.keeping.store import TrialStore
     from tuner.records.trial import Schedule
 

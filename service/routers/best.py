@@ -18,8 +18,8 @@ from service.admission.lookups import NEAREST_COSTS, Lookups
 from service.app_state import Reader, ServiceSettings, Store, lookups_of
 from service.auth import Caller, Scope
 from service.auth.gate import Gate
+from service.http_errors import HttpError, body_of
 from service.openapi import problems
-from service.problem_details import HttpError, body_of
 from service.schedules import on_miss
 from service.schedules.answers import answer_of, is_known
 from service.schemas.params import read_params

@@ -10,12 +10,11 @@ from db.pipelines import kernel_for
 from db.sql_store import SqlStore
 from service.app_state import READS, Reader, Store
 from service.auth import Caller
+from service.http_errors import absent
 from service.json_forms import kernel_json, space_json
 from service.openapi import problems
-from service.problem_details import not_found
 from service.schemas.catalogue import KernelForm, KernelList, SpaceForm, SpaceQuery, TargetList
 from service.schemas.params import read_params
-from tuner.errors import UserError
 from tuner.jobs.tuning import find_problem
 from tuner.kernels import Kernel, find_kernel, kernel_names
 from tuner.problem.target import TARGETS
@@ -63,7 +62,5 @@ def list_targets() -> dict[str, Any]:
 
 def _find(store: SqlStore, name: str, caller: Caller) -> Kernel:
     """The kernel that a path names for this caller; 404 if it does not exist."""
-    try:
+    with absent():
         return kernel_for(store, name, caller.viewer)
-    except UserError as error:
-        raise not_found(error.message, accepted=error.accepted, next_step=error.next_step) from None

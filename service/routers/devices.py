@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from db.devices.roster import SqlRoster, farm_queue
+from db.devices.roster import SqlRoster
+from service import reads
 from service.app_state import READS, Operator, Store
-from service.devices import steer, unknown_device
+from service.devices import steer
+from service.http_errors import absent
 from service.openapi import problems
 from service.schemas import paging
 from service.schemas.devices import (
@@ -20,7 +22,6 @@ from service.schemas.devices import (
     DeviceList,
     ReasonBody,
 )
-from tuner.errors import UserError
 
 router = APIRouter(prefix="/v1", tags=["devices"])
 
@@ -29,12 +30,7 @@ router = APIRouter(prefix="/v1", tags=["devices"])
 def list_devices(store: Store) -> dict[str, Any]:
     """Every device that a farm file on any machine of the service names, and what waits for
     them."""
-    now = time.time()
-    queue = farm_queue(store)
-    return {
-        "items": [one.as_dict(now) for one in SqlRoster(store).devices()],
-        "queue": {"jobs_queued": queue.jobs_queued, "trials_pending": queue.trials_pending},
-    }
+    return reads.devices(store)
 
 
 @router.get(
@@ -50,10 +46,8 @@ def list_device_events(
     """Its changes of state with their reasons, newest first. Leases of a healthy device are
     counted in `trials` and not told."""
     before = paging.number_before(query.cursor)
-    try:
+    with absent():
         found = SqlRoster(store).events(name, query.limit + 1, before)
-    except UserError as error:
-        raise unknown_device(error) from None
     return paging.page(
         found, query.limit, lambda event: event.as_dict(), lambda event: [event.number]
     )

@@ -15,7 +15,7 @@ from service.app_state import READS, Store
 from service.auth import Scope
 from service.auth.gate import Gate
 from service.health import CONTENT_TYPE, Metrics
-from service.problem_details import for_strangers
+from service.http_errors import for_strangers
 from tuner.errors import HvxtuneError, StoreError
 
 

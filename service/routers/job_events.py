@@ -26,7 +26,7 @@ from db.sql_store import SqlStore
 from service.app_state import READS, Store
 from service.json_forms import peak_of, told_json
 from service.openapi import problems
-from service.routers.jobs import find_job
+from service.reads import find_job
 from service.schemas.jobs import EventsQuery
 from tuner.errors import HvxtuneError, UserError
 from tuner.records.trial import Job, JobState

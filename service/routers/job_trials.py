@@ -12,11 +12,10 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from db.jobs import trials as trial_queries
 from db.sql_store import SqlStore
+from service import reads
 from service.app_state import READS, Store
 from service.json_forms import full_trial_json, peak_of
 from service.openapi import problems
-from service.routers.jobs import find_job
-from service.schemas import paging
 from service.schemas.jobs import TrialPage, TrialsQuery
 from service.suggested_files import attachment
 from tuner.records.outcome import Outcome
@@ -69,20 +68,11 @@ def list_trials(
 ) -> Response:
     """A page of them, by number. With `format=csv`, or by `Accept`, all at once: a line each,
     streamed, so that a job of any length can be fetched."""
-    found = find_job(store, job)
+    found = reads.find_job(store, job)
     if (query.format or _accepted(request.headers.get("Accept", ""))) == "csv":
         return all_trials(store, found, query.outcome)
-    after = -1
-    if query.cursor is not None:
-        (number,) = paging.decode(query.cursor, int)
-        after = int(number)
-    batch = trial_queries.trials_page(store, found.id, query.outcome, after, query.limit + 1)
-    peak = peak_of(found)
-    return JSONResponse(
-        paging.page(
-            batch, query.limit, lambda trial: full_trial_json(trial, peak), lambda t: [t.number]
-        )
-    )
+    asked = query.model_dump(exclude={"format"})
+    return JSONResponse(reads.trials_page(store, found.id, **asked))
 
 
 def all_trials(store: SqlStore, job: Job, outcome: Outcome | None) -> Response:

@@ -9,21 +9,15 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.responses import JSONResponse
 
 from db.jobs import queries as job_queries
-from db.jobs.batches import listed_page
-from db.jobs.queries import JobFilters
-from db.jobs.trials import front_trials, promoted_trials
-from db.sql_store import SqlStore
+from service import reads
 from service.annotating import annotate
 from service.app_state import READS, ServiceSettings, Steerer, Store, Submitter
 from service.auth.audit import record
-from service.doubts import as_chosen, doubt_of_ended, key_trials_of
+from service.http_errors import conflicts
 from service.job_requests import Taken, require_may_steer
 from service.job_requests import submit as take
-from service.json_forms import conductors_json, detail_json, listed_json, overview_json
+from service.json_forms import overview_json
 from service.openapi import problems
-from service.problem_details import conflicts, not_found
-from service.schemas import paging
-from service.schemas.common import PageQuery
 from service.schemas.jobs import (
     AnnotationBody,
     ConductorList,
@@ -35,8 +29,7 @@ from service.schemas.jobs import (
     Submitted,
 )
 from service.sub_path import published
-from tuner.errors import UserError
-from tuner.records.trial import Job, JobRequest
+from tuner.records.trial import JobRequest
 
 router = APIRouter(prefix="/v1", tags=["jobs"])
 
@@ -91,25 +84,7 @@ def submitted(taken: Taken, request: Request) -> Response:
 @router.get("/jobs", summary="Jobs, newest first", response_model=JobPage, dependencies=READS)
 def list_jobs(query: Annotated[JobsQuery, Query()], store: Store) -> dict[str, Any]:
     """A page of them, with their trials counted. Pages stay whole while jobs are submitted."""
-    before = None
-    if query.cursor is not None:
-        at, job_id = paging.decode(query.cursor, float, str)
-        before = (float(at), str(job_id))
-    filters = JobFilters(**query.model_dump(exclude={*PageQuery.model_fields, "grouped"}))
-    if query.grouped:
-        return paging.page(
-            listed_page(store, filters, before, query.limit + 1),
-            query.limit,
-            lambda one: listed_json(one[1]),
-            lambda one: one[0],
-        )
-    found = job_queries.jobs_page(store, filters, before, query.limit + 1)
-    return paging.page(
-        found,
-        query.limit,
-        overview_json,
-        lambda one: [one.summary.job.created_at, one.summary.job.id],
-    )
+    return reads.jobs_page(store, **query.model_dump())
 
 
 @router.get(
@@ -122,34 +97,12 @@ def list_jobs(query: Annotated[JobsQuery, Query()], store: Store) -> dict[str, A
 def get_job(job: str, store: Store) -> dict[str, Any]:
     """The job as lists show it, its default, textbook, baseline and best trial, and what it was
     made with."""
-    found = find_job(store, job)
-    overview = job_queries.job_overview(store, found.id)
-    key = key_trials_of(store, overview.summary)
-    several = len(found.spec.objectives) > 1
-    return detail_json(
-        as_chosen(store, overview),
-        key,
-        front_trials(store, found) if several or key.best is None else [key.best],
-        promoted_trials(store, found.id),
-        doubt_of_ended(store, overview.summary),
-    )
-
-
-def find_job(store: SqlStore, given: str) -> Job:
-    """The job that a path names by its id or the start of it; 404 without one."""
-    try:
-        return store.job(given if given.isascii() and given.isalnum() else "")
-    except UserError as error:
-        raise not_found(
-            error.message if given.isalnum() else f"no job '{given[:40]}'",
-            accepted=error.accepted,
-            next_step="`GET /v1/jobs` lists them",
-        ) from None
+    return reads.job(store, job)
 
 
 def _steer(request: JobRequest) -> Callable[..., dict[str, Any]]:
     def route(job: str, http_request: Request, caller: Steerer, store: Store) -> dict[str, Any]:
-        found = find_job(store, job)
+        found = reads.find_job(store, job)
         require_may_steer(caller, found, request)
         with conflicts(), store.transaction():
             store.request(found.id, request)
@@ -193,7 +146,7 @@ def annotate_job(
     job: str, body: AnnotationBody, request: Request, caller: Steerer, store: Store
 ) -> dict[str, Any]:
     """At any time, also after the job has ended. Others' jobs need the scope `operate`."""
-    found = find_job(store, job)
+    found = reads.find_job(store, job)
     annotate(store, caller, found, request, **body.model_dump())
     return overview_json(job_queries.job_overview(store, found.id))
 
@@ -207,4 +160,4 @@ def annotate_job(
 def list_conductors(store: Store) -> dict[str, Any]:
     """Processes that run jobs, on whatever machine. An unfit one says what it does not reach, and
     takes up no job until it does."""
-    return {"items": conductors_json(store)}
+    return reads.conductors(store)

@@ -13,28 +13,25 @@ from db.exchange import write_schedules
 from db.jobs.batches import (
     batch_problems,
     batch_progress,
-    batch_table,
-    id_of_batch,
     keep_plan,
     plan_of,
 )
 from db.sql_store import SqlStore
+from service import reads
 from service.app_state import READS, Reader, ServiceSettings, Steerer, Store, Submitter
 from service.auth.audit import record
 from service.auth.gate import Gate
 from service.exporting import DESCRIBED, exported
+from service.http_errors import HttpError, not_found
 from service.job_requests import request_of_all, require_may_steer, submit
-from service.json_forms import batch_json, batch_table_json
+from service.json_forms import batch_json
 from service.openapi import problems
-from service.problem_details import HttpError, not_found
 from service.routers.jobs import IdempotencyKey, submitted
 from service.schemas.jobs import Submitted
 from service.schemas.networks import NetworkDetail, NetworkForm
 from service.schemas.new_network import NewNetworkBody, PlanForm
-from tuner.errors import UserError
 from tuner.keeping.best import lookup_of
 from tuner.problem.contract import Contract
-from tuner.records.batch import Batch
 from tuner.records.candidate import Problem
 from tuner.records.network_plan import plan_from_document
 from tuner.records.trial import JobRequest, Schedule
@@ -78,7 +75,7 @@ def submit_network(
 def get_network(network: str, store: Store) -> dict[str, Any]:
     """Its jobs as one: state and totals, the table by layer, and what to do next. By its id, the
     start of one, or the name of a network or set, which means its newest."""
-    return batch_table_json(batch_table(store, _named(store, network)))
+    return reads.network(store, network)
 
 
 @router.get(
@@ -90,7 +87,7 @@ def get_network(network: str, store: Store) -> dict[str, Any]:
 )
 def network_plan(network: str, store: Store) -> dict[str, Any]:
     """The plan as it was last given: units, times and VTCM; 404 without one."""
-    found = _named(store, network)
+    found = reads.named_batch(store, network)
     kept = plan_of(store, found)
     if kept is None:
         raise not_found(
@@ -109,7 +106,7 @@ def keep_network_plan(
     """Keeps the plan with the network, in place of an earlier one, for its page. It is planned
     where the model is: one layer of the plan for each of the network. Others' networks need the
     scope `operate`."""
-    found = find_batch(store, network)
+    found = reads.find_batch(store, network)
     require_may_steer(caller, found, "plan")
     with store.transaction():
         keep_plan(store, found, plan_from_document(body.model_dump()))
@@ -127,7 +124,7 @@ def network_bundle(network: str, request: Request, caller: Reader, store: Store)
     workload the best schedule for warm caches and static shapes, as in `GET /v1/export`, and its
     object. `hvxtune fetch --network MODEL --from FILE` makes the bundle of it. 409 while a
     workload has none."""
-    found = _named(store, network)
+    found = reads.named_batch(store, network)
     given = batch_problems(store, found)
     asked = [Problem(one.workload, Contract.STATIC, one.target) for one in given]
     wanted = {problem.digest: problem for problem in asked}
@@ -159,34 +156,9 @@ def _bests(
     return [best for best in found.values() if best is not None]
 
 
-def _named(store: SqlStore, network: str) -> str:
-    """The id of the batch that a path names by its id, the start of it, or its name; 404 without
-    one."""
-    try:
-        return id_of_batch(store, network if network.isprintable() else "")
-    except UserError as error:
-        raise _missing(network, error) from None
-
-
-def find_batch(store: SqlStore, given: str) -> Batch:
-    """The batch that a path names by its id or the start of it; 404 without one."""
-    try:
-        return store.batch(given if given.isascii() and given.isalnum() else "")
-    except UserError as error:
-        raise _missing(given, error) from None
-
-
-def _missing(given: str, error: UserError) -> HttpError:
-    return not_found(
-        error.message if given.isprintable() else f"no batch '{given[:40]}'",
-        accepted=error.accepted,
-        next_step="`GET /v1/jobs?grouped=true` lists them",
-    )
-
-
 def _steer(request: JobRequest) -> Callable[..., dict[str, Any]]:
     def route(network: str, http_request: Request, caller: Steerer, store: Store) -> dict[str, Any]:
-        found = find_batch(store, network)
+        found = reads.find_batch(store, network)
         request_of_all(store, caller, found, request, http_request)
         return batch_json(batch_progress(store, found.id))
 

@@ -7,13 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from db.jobs.queries import open_jobs_on
-from service import uploads
+from service import reads, uploads
 from service.app_state import READS, Admin, Store
 from service.auth.audit import record
+from service.http_errors import HttpError, not_found
 from service.json_forms import package_json
 from service.openapi import problems
-from service.problem_details import HttpError, not_found
-from service.schemas import paging
 from service.schemas.common import PageQuery
 from service.schemas.packages import PackageBody, PackageForm, PackageList
 from service.sub_path import published
@@ -51,17 +50,9 @@ async def register_package(
 @router.get(
     "/packages", summary="The registered packages", response_model=PackageList, dependencies=READS
 )
-def list_packages(query: Annotated[PageQuery, Query()]) -> dict[str, Any]:
+def list_packages(query: Annotated[PageQuery, Query()], store: Store) -> dict[str, Any]:
     """A page of them, the one registered last first."""
-    from tuner.packages.files import kept_since, read
-
-    found = kept_since()
-    if query.cursor is not None:
-        at, digest = paging.decode(query.cursor, int, str)
-        found = [one for one in found if one < (at, digest)]
-    return paging.page(
-        found, query.limit, lambda one: package_json(read(one[1])), lambda one: [*one]
-    )
+    return reads.packages_page(store, **query.model_dump())
 
 
 @router.delete(

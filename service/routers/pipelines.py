@@ -9,12 +9,12 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from db import pipelines
+from service import reads
 from service.app_state import READS, Reader, Store, Submitter
 from service.auth.quotas import check_upload
+from service.http_errors import not_found
 from service.json_forms import pipeline_json
 from service.openapi import problems
-from service.problem_details import not_found
-from service.schemas import paging
 from service.schemas.common import PageQuery
 from service.schemas.pipelines import PipelineForm, PipelineList, UploadQuery
 from service.sub_path import published
@@ -71,12 +71,7 @@ async def upload_pipeline(
 )
 def list_pipelines(query: Annotated[PageQuery, Query()], store: Store) -> dict[str, Any]:
     """A page of them, newest first."""
-    before = None
-    if query.cursor is not None:
-        at, number = paging.decode(query.cursor, float, int)
-        before = (float(at), int(number))
-    found = pipelines.newest(store, query.limit + 1, before)
-    return paging.page(found, query.limit, pipeline_json, lambda one: [one.created_at, one.number])
+    return reads.pipelines_page(store, **query.model_dump())
 
 
 @router.get(

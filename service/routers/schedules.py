@@ -12,9 +12,9 @@ from db.schedules import quarantine
 from db.schedules import queries as schedule_queries
 from service.app_state import READS, Operator, Store
 from service.auth.audit import record
+from service.http_errors import HttpError
 from service.json_forms import doubt_json
 from service.openapi import problems
-from service.problem_details import HttpError
 from service.schedules.files import (
     FileKind,
     file_response,

@@ -6,17 +6,15 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from db.access import audit as entries
 from db.access import tokens as kept
-from db.access.tokens import all_tokens, find_token
+from service import reads
 from service.app_state import Admin, Store
 from service.auth import Quotas
-from service.auth.audit import entry_json, record
+from service.auth.audit import record
 from service.auth.gate import Gate
 from service.auth.tokens import issue, issue_detail, issued_json, read_expiry, token_json
+from service.http_errors import absent
 from service.openapi import problems
-from service.problem_details import not_found
-from service.schemas import paging
 from service.schemas.common import PageQuery
 from service.schemas.tokens import AuditList, IssuedToken, NewToken, TokenForm, TokenList
 
@@ -26,7 +24,7 @@ router = APIRouter(prefix="/v1", tags=["access"])
 @router.get("/tokens", summary="All tokens", response_model=TokenList)
 def list_tokens(_caller: Admin, store: Store) -> dict[str, Any]:
     """Every token ever made, newest first, without secrets."""
-    return {"items": [token_json(token) for token in all_tokens(store)]}
+    return reads.tokens(store)
 
 
 @router.post("/tokens", summary="Make a token", status_code=201, response_model=IssuedToken)
@@ -58,13 +56,7 @@ def create_token(
 def revoke_token(token_id: str, request: Request, caller: Admin, store: Store) -> dict[str, Any]:
     """It is refused from now on, by other processes on the same database within two seconds. A
     token that is already revoked stays as it is."""
-    if find_token(store, token_id) is None:
-        raise not_found(
-            f"no token '{token_id[:40]}'",
-            accepted="the id of a token",
-            next_step="GET /v1/tokens lists them",
-        )
-    with store.transaction():
+    with absent(), store.transaction():
         revoked = kept.revoke_token(store, token_id)
         record(store, caller, "token.revoke", token_id, {"name": revoked.name}, request)
     gate: Gate = request.app.state.gate
@@ -77,6 +69,4 @@ def list_audit(
     query: Annotated[PageQuery, Query()], _caller: Admin, store: Store
 ) -> dict[str, Any]:
     """Changes and refused authentications, newest first."""
-    before = paging.number_before(query.cursor)
-    found = entries.newest_entries(store, query.limit + 1, before)
-    return paging.page(found, query.limit, entry_json, lambda entry: [entry.number])
+    return reads.audit_page(store, **query.model_dump())

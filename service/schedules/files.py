@@ -11,8 +11,8 @@ from starlette.responses import Response
 from db.files.artifacts import LOST_FILE
 from db.schedules.queries import StoredSchedule, find
 from db.sql_store import SqlStore
+from service.http_errors import HttpError, not_found
 from service.json_forms import visibility
-from service.problem_details import HttpError, not_found
 from service.schedules.forms import label_of, schedule_json
 from service.suggested_files import attachment, identifier, way_to
 from tuner.errors import StoreError, UserError

@@ -14,7 +14,7 @@ from db.service_models import PipelineRow
 from db.sql_store import SqlStore
 from service.auth import Caller, Quotas
 from service.auth.quotas import DAY_S, check_submit, check_upload
-from service.problem_details import HttpError
+from service.http_errors import HttpError
 from tuner.conformance.records import SPACE, TOOLCHAIN, failed, pending, spec
 from tuner.records.trial import Submission
 

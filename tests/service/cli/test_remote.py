@@ -114,7 +114,7 @@ def test_jobs_and_show_are_the_same_from_both_sides(hvxtune, there):
 def test_best_there_is_remembered(hvxtune, there, monkeypatch):
     hvxtune(*TUNE)
     first = hvxtune("best", "scale_u8", "--json").json
-    monkeypatch.setattr("service.client.operations.PATIENCE_WITH_CACHE_S", 0.1)
+    monkeypatch.setattr("service.client.blocking.PATIENCE_WITH_CACHE_S", 0.1)
     monkeypatch.setattr("httpx.Client.stream", refuse)
     old = hvxtune("best", "scale_u8", "--json")
     assert old.json["object_digest"] == first["object_digest"]
@@ -172,7 +172,7 @@ def test_ctrl_c_leaves_the_job_running_there(hvxtune, there, monkeypatch, store)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("service.client.blocking.BlockingClient.events", interrupted)
+        patch.setattr("service.client.clients.Client.events", interrupted)
         answer = hvxtune(*TUNE)
     assert answer.status == 130
     (job,) = store.jobs()

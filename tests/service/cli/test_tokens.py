@@ -103,7 +103,7 @@ def test_what_was_done_is_in_the_audit_until_it_is_pruned(hvxtune):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["token", "create", "--name", "ci"], ["scope", "read, submit, operate, admin"]),
+        (["token", "create", "--name", "ci"], ["--scope", "read, submit, operate, admin"]),
         ([*CREATE, "--scope", "write"], ["'write'", "read", "admin"]),
         ([*CREATE, "--expires", "soon"], ["'soon'", "90d", "never"]),
         ([*CREATE, "--expires", "0001-01-01"], ["expired"]),
