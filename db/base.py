@@ -82,7 +82,7 @@ def batch_kind_choice() -> Enum:
 
 
 class Base(DeclarativeBase):
-    """Base of all models. Constraints get fixed names, so that later migrations can alter them."""
+    """Base of all models. Constraints get fixed names, which errors tell."""
 
     metadata = MetaData(
         naming_convention={

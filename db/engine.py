@@ -107,7 +107,7 @@ def _for_server(url: URL) -> dict[str, Any]:
 
 
 def without_time_limits(connection: Connection) -> None:
-    """Lets the transaction of ``connection`` take as long as it needs: a migration, a backup."""
+    """Lets the transaction of ``connection`` take as long as it needs: a restore, a backup."""
     if connection.dialect.name == "postgresql":
         for name in _PATIENCE:
             connection.exec_driver_sql(f"SET LOCAL {name} = 0")

@@ -3,7 +3,7 @@
 Values that have a digest (workloads, targets, problems, spaces, toolchains, artifacts) are stored
 once and never change; jobs, trials and schedules refer to them. JSON columns are SQL ``JSON``,
 not PostgreSQL's ``JSONB``, because the order of parameters and knobs must survive. Times are Unix
-seconds. Every change here needs a migration (``db/migrations``); a test compares the two.
+seconds. Every change here raises ``SCHEMA_VERSION`` (``db/schema.py``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Databases that are ready before a test begins: migrations take longer than most tests do."""
+"""Databases that are ready before a test begins: making tables takes longer than most tests do."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from db.exchange.whole import (
 )
 from db.failure import file_error
 from db.files import durable as durable_files
-from db.schema import SCHEMA_VERSION, stored_schema, upgrade
+from db.schema import SCHEMA_VERSION, create, stored_schema
 from db.sql_store import SqlStore
 from tuner.errors import UserError
 from tuner.keeping.archive import (
@@ -310,7 +310,7 @@ def _replace_tables(
         present = MetaData()
         present.reflect(connection)
         present.drop_all(connection)
-        upgrade(connection)
+        create(connection)
         tables = {table.name: table for table in kept_tables(connection)}
         if tables.keys() != contents.tables.keys():
             odd = min(tables.keys() ^ contents.tables.keys())

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from tuner.keeping.archive import Lines, damaged
 
 NOT_KEPT = frozenset(
-    {"alembic_version", "sessions", "heartbeats", "artifact_bytes", "artifact_marks", "conductors"}
+    {"schema_version", "sessions", "heartbeats", "artifact_bytes", "artifact_marks", "conductors"}
 )
 """Tables that are left out: the manifest has the schema; a restore must not bring back a session
 that has ended since; heartbeats and conductors belong to machines; and artifacts are files of the

@@ -122,7 +122,7 @@ ARTIFACTS_HELP = "Where its objects lie, if not where HVXTUNE_ARTIFACTS says."
 
 
 def upgrade(url: Url = None, as_json: AsJson = False) -> None:
-    """Create the tables of a database, or bring them to the schema of this hvxtune."""
+    """Create the tables of an empty database; check that another one fits this hvxtune."""
     from db import open_store
 
     with open_store(url) as store:
@@ -131,11 +131,10 @@ def upgrade(url: Url = None, as_json: AsJson = False) -> None:
 
     if as_json:
         print_json({"database": name, "before": before, "schema": SCHEMA_VERSION})
-    elif before == SCHEMA_VERSION:
-        print_line(f"{name}: nothing to do, it has schema {SCHEMA_VERSION}")
+    elif before is None:
+        print_line(f"{name}: it was empty, and has schema {SCHEMA_VERSION} now")
     else:
-        was = f"from schema {before} to" if before else "(it was empty) to schema"
-        print_line(f"{name}: upgraded {was} {SCHEMA_VERSION}")
+        print_line(f"{name}: nothing to do, it has schema {SCHEMA_VERSION}")
 
 
 def copy(

@@ -162,7 +162,7 @@ class Databases:
             return found.scalar() if found.returns_rows else None
 
 
-_SCHEMA = """SELECT (SELECT version_num FROM alembic_version) || ' ' || count(*)
+_SCHEMA = """SELECT (SELECT version FROM schema_version) || ' ' || count(*)
     FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
     WHERE relnamespace = CAST('public' AS regnamespace)"""
 _END_USE = """SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity
@@ -170,7 +170,7 @@ _END_USE = """SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activit
 _EMPTY = """DO $$ DECLARE one text; BEGIN
     SET LOCAL session_replication_role = replica;
     FOR one IN SELECT tablename FROM pg_tables
-        WHERE schemaname = 'public' AND tablename <> 'alembic_version'
+        WHERE schemaname = 'public' AND tablename <> 'schema_version'
     LOOP EXECUTE format('DELETE FROM %I', one); END LOOP;
     FOR one IN SELECT sequencename FROM pg_sequences
         WHERE schemaname = 'public' AND last_value IS NOT NULL

@@ -134,7 +134,7 @@ def test_a_row_that_is_not_what_was_stored_is_refused(
 
 
 def test_a_database_of_another_schema_is_refused_untouched(file: Path) -> None:
-    change(file, "UPDATE alembic_version SET version_num = '0999'")
+    change(file, "UPDATE schema_version SET version = '0999'")
     before = file.read_bytes()
     with pytest.raises(StoreError) as refused:
         open_store()

@@ -1,4 +1,4 @@
-"""PostgreSQL's own matters, against a real server started here: backups, migrations, failures.
+"""PostgreSQL's own matters, against a real server started here: backups, failures.
 
 `make test-postgresql` runs the suites of stores, services and pages over it.
 """
@@ -19,10 +19,8 @@ from sqlalchemy.orm import Session
 
 from db import models, open_store, service_models, sql_store  # noqa: F401 - fills the metadata
 from db.access.tokens import Token, add_token
-from db.base import Base
 from db.clock import DatabaseClock, database_now
 from db.devices import models as device_models  # noqa: F401 - fills the metadata
-from db.engine import find_url, make_engine, place_of
 from db.exchange import copy_store
 from db.exchange.whole import one_moment
 from db.jobs.annotations import annotate
@@ -30,13 +28,11 @@ from db.jobs.claims import lease_s, locked, locked_claim, take
 from db.jobs.queue import _ONE_CHOOSES, ClaimedJob
 from db.models import JobRow
 from db.place import URL_VARIABLE
-from db.schema import ensure_schema
 from db.sql_store import SqlStore
 from tests.db.backup_conformance import BackupConformance, MakeStore, contents, fill, in_use
 from tests.db.job_queue_conformance import give_token
 from tests.db.postgres_server import NEEDS_POSTGRES, databases
 from tests.db.test_kill import kill_rounds
-from tests.db.test_schema import shape
 from tests.db.test_two_processes import (
     test_a_new_database_may_be_opened_by_several_processes_at_once as open_at_once,
 )
@@ -124,15 +120,6 @@ def test_people_annotate_a_job_whose_row_a_conductor_holds(
             locked(session, job)
             annotate(store, job, comment="now", add_tags=["now"])
             assert store.summary(job).annotation == Annotation("now", ("now",))
-
-
-def test_migrations_make_what_the_models_say(new_database: Callable[..., str]) -> None:
-    migrated, created = (make_engine(find_url(new_database("template1")), 1.0) for _ in range(2))
-    ensure_schema(migrated, place_of(migrated.url))
-    Base.metadata.create_all(created)
-    assert shape(migrated) == shape(created)
-    migrated.dispose()
-    created.dispose()
 
 
 @pytest.mark.parametrize("together", [open_at_once, commit_at_once])

@@ -1,70 +1,51 @@
-"""Migrations make exactly the tables of the models, from nothing, wholly or not at all."""
+"""The tables of the models are made from nothing, wholly or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 import db.schema
-from db import models, open_store, service_models  # noqa: F401 - fills the metadata
+from db import open_store
 from db.base import Base
-from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.engine import find_url, make_engine, place_of
-from db.files import models as file_models  # noqa: F401 - fills the metadata
 from db.jobs.batches import keep_plan, newest_like, plan_of
-from db.schema import MIGRATIONS, SCHEMA_VERSION, ensure_schema, upgrade
+from db.schema import SCHEMA_VERSION, create, ensure_schema
 from tests.tuner.jobs.test_network_plans import LAYERS, PLAN
 from tuner.conformance.stores import NETWORK, new_job
 from tuner.errors import StoreError, UserError
+from tuner.identity import digest_of
 
 
 def new_engine(path: Path) -> Engine:
     return make_engine(find_url(f"sqlite:///{path}"), busy_timeout_s=1.0)
 
 
-def shape(engine: Engine) -> dict[str, Any]:
-    """All tables with their columns, keys, indexes and checks, in an order of its own."""
-    found = inspect(engine)
-    return {
-        table: {
-            "columns": [{**column, "type": str(column["type"])} for column in columns],
-            "primary key": found.get_pk_constraint(table),
-            "foreign keys": sorted(found.get_foreign_keys(table), key=str),
-            "unique": sorted(found.get_unique_constraints(table), key=str),
-            "checks": sorted(found.get_check_constraints(table), key=str),
-            "indexes": sorted(_as_texts(index) for index in found.get_indexes(table)),
-        }
-        for table in sorted(found.get_table_names())
-        if table != "alembic_version"
-        for columns in [found.get_columns(table)]
-    }
+def _name(index: Any) -> str:
+    return str(index.name)
 
 
-def _as_texts(index: Mapping[str, Any]) -> list[str]:
-    """Conditions are equal only if they are the same object."""
-    options = {name: str(value) for name, value in index["dialect_options"].items()}
-    return [str(index["name"]), str(index["column_names"]), str(index["unique"]), str(options)]
+VERSION, DIGEST = "0001", "46ffb74f1af1bbc68a97df743f248ea800e1e1cdccd92ac3b056792dec63aa0c"
 
 
-def test_migrations_make_what_the_models_say(tmp_path: Path) -> None:
-    migrated, created = new_engine(tmp_path / "a.sqlite"), new_engine(tmp_path / "b.sqlite")
-    ensure_schema(migrated, place_of(migrated.url))
-    Base.metadata.create_all(created)
-    assert shape(migrated) == shape(created)
-    assert shape(migrated)["trials"]["checks"], "checks are compared too"
-    with migrated.connect() as connection:
-        context = MigrationContext.configure(connection)
-        assert compare_metadata(context, Base.metadata) == []
+def test_a_change_of_the_models_raises_the_version(tmp_path: Path) -> None:
+    """Or two builds would take each other's databases for their own."""
+    engine = new_engine(tmp_path / "a.sqlite")
+    ensure_schema(engine, place_of(engine.url))
+    made = [
+        str(statement.compile(dialect=postgresql.dialect()))
+        for table in Base.metadata.sorted_tables
+        for statement in (CreateTable(table), *map(CreateIndex, sorted(table.indexes, key=_name)))
+    ]
+    assert (SCHEMA_VERSION, digest_of(made)) == (VERSION, DIGEST), "raise both, here and there"
+    assert set(inspect(engine).get_table_names()) == {*Base.metadata.tables, "schema_version"}
 
 
 def test_a_plan_is_kept_with_its_network_and_damage_to_it_is_told(state: Path) -> None:
@@ -84,22 +65,13 @@ def test_a_plan_is_kept_with_its_network_and_damage_to_it_is_told(state: Path) -
             plan_of(store, made.id)
 
 
-def test_the_version_of_the_code_is_the_newest_migration() -> None:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    script = ScriptDirectory.from_config(config)
-    assert script.get_heads() == [SCHEMA_VERSION]
-
-
-def test_a_migration_that_fails_leaves_nothing(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def upgrade_and_fail(connection: Any) -> None:
-        upgrade(connection)
+def test_a_creation_that_fails_leaves_nothing(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def create_and_fail(connection: Any) -> None:
+        create(connection)
         assert inspect(connection).has_table("trials")
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(db.schema, "upgrade", upgrade_and_fail)
+    monkeypatch.setattr(db.schema, "create", create_and_fail)
     with pytest.raises(RuntimeError, match="power cut"):
         open_store()
     assert inspect(new_engine(state / "hvxtune.sqlite")).get_table_names() == []

@@ -70,7 +70,7 @@ def test_so_is_a_schema_that_another_version_made(store: SqlStore) -> None:
     fitness = Fitness(store, tools=Tools())
     fitness.check()
     with store.writing() as session:
-        session.execute(text("UPDATE alembic_version SET version_num = '0999'"))
+        session.execute(text("UPDATE schema_version SET version = '0999'"))
     assert [lack.part for lack in fitness.check().lacks] == ["schema"]
     assert "0999" in fitness.check().reason
 
@@ -80,7 +80,7 @@ def test_nothing_is_claimed_from_the_moment_of_an_upgrade(store: SqlStore) -> No
     held, waiting = submitted(store), submitted(store)
     token = store.claim(held)
     with store.writing() as session:
-        session.execute(text("UPDATE alembic_version SET version_num = '0999'"))
+        session.execute(text("UPDATE schema_version SET version = '0999'"))
     told = f"the database is at schema 0999, this hvxtune knows {SCHEMA_VERSION}"
     with pytest.raises(StoreError, match=told):
         store.queue().take_next()
