@@ -525,7 +525,12 @@ def plan_network(
     with connected(server) as client:
         done = planned(graph, found, units, _cycles_of(client), **limits)
         kept = _keep_plan(client, graph.name, found, done.record)
-    plans.show_plan(graph, done, as_json=as_json)
+    if as_json:
+        names = [layer.node.name for layer in found]
+        about = {"name": graph.name, "digest": graph.digest, "layers": names}
+        print_json({**about, **done.record.document()})
+    else:
+        plans.show_plan(graph, done)
     if kept is not None:
         sys.stderr.write(f"kept with network {kept}, whose page shows it\n")
 
@@ -590,6 +595,7 @@ def tune_network(
     They are those that `network run --image` calls. The budget goes to the layers by what is left
     to gain, times their number. A service gets shapes, never weights.
     """
+    from service.schemas.network_layers import layers_sent
     from tuner.network.layers import calls_of
     from tuner.network.layouts import laid_out
 
@@ -602,7 +608,7 @@ def tune_network(
         )
     units = None if topology is None else _plannable(graph, found, topology)
     with connected(server) as client:
-        jobs = client.submit_network(graph.name, _layers_sent(found), **options)
+        jobs = client.submit_network(graph.name, layers_sent(found), **options)
         tell_submitted(client, jobs)
         batch = str(jobs[0]["batch"])
         finish_batch(client, batch, as_json=as_json)
@@ -613,29 +619,6 @@ def tune_network(
         done = planned(graph, found, units, _cycles_of(client), objective=objective)
         client.give_network_plan(batch, done.record.document())
     _tell_plan(done)
-
-
-def _layers_sent(found: Sequence[Layer]) -> list[dict[str, Any]]:
-    """The layers as ``POST /v1/networks`` takes them."""
-    from tuner.network.layers import recorded
-
-    return [
-        {
-            "name": one.name,
-            "operator": one.operator,
-            "kernel": one.kernel,
-            "params": dict(layer.fit.workload.params) if layer.fit.workload else {},
-            "calls": one.calls,
-            "macs": one.macs,
-            "steps_apart": one.steps,
-            "on_host": one.on_host,
-            "note": one.note,
-            "reads": list(one.reads),
-            "output_bytes": one.output_bytes,
-            "within": one.within or None,
-        }
-        for layer, one in zip(found, recorded(found), strict=True)
-    ]
 
 
 def _plannable(graph: Graph, found: Sequence[Layer], topology: Path) -> Topology:

@@ -104,11 +104,13 @@ def test_a_plan_says_which_unit_runs_what_and_where_its_times_come_from(
     path = tmp_path / "phone.toml"
     path.write_text(TOPOLOGY.replace("20000.0", "2.0"))
     assert main(["network", "plan", str(model), "--topology", str(path), "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert made["calls"] == sum(group["unit"] == "dsp" for group in made["groups"]) > 0
-    on_dsp = [one for group in made["groups"] if group["unit"] == "dsp" for one in group["layers"]]
-    assert {"MatMul_2", "MatMul_28"} <= {one["name"] for one in on_dsp}
-    assert {one["source"] for one in on_dsp} <= {"estimated", "no work"}
+    told = json.loads(capsys.readouterr().out)
+    made = told["plan"]
+    assert made["calls"] == sum(bar["kind"] == "call" for bar in made["bars"]) > 0
+    layers = dict(zip(told["layers"], made["layers"], strict=True))
+    on_dsp = {name: one for name, one in layers.items() if one["unit"] == "dsp"}
+    assert {"MatMul_2", "MatMul_28"} <= on_dsp.keys()
+    assert {one["source"] for one in on_dsp.values()} <= {"estimated", "no work"}
     assert made["latency_us"] >= made["bound_us"] > 35
 
 
@@ -177,10 +179,10 @@ def test_what_runs_in_one_image_is_tuned_planned_and_shown(
     assert main(["network", "plan", str(residual), *with_units, "--json"]) == 0
     told = capsys.readouterr()
     assert f"kept with network {tuned['batch']}" in told.err
+    made = json.loads(told.out)
     planned = {
-        layer["name"]: (layer["source"], layer["time_us"])
-        for group in json.loads(told.out)["groups"]
-        for layer in group["layers"]
+        name: (layer["source"], layer["time_us"])
+        for name, layer in zip(made["layers"], made["plan"]["layers"], strict=True)
     }
     on_dsp = [planned[layer["name"]] for layer in shown]
     assert [source for source, _ in on_dsp] == ["measured", "in another call", *["measured"] * 3]
