@@ -82,6 +82,12 @@ def count_all(database: Database) -> Tallies:
         )
 
 
+def count_jobs(database: Database) -> dict[str, int]:
+    """Jobs by state, those that are paused apart."""
+    with database.reading() as session:
+        return _jobs(session)
+
+
 def _jobs(session: Session) -> dict[str, int]:
     counts = dict.fromkeys([*(state.value for state in JobState), PAUSED], 0)
     grouped = select(JobRow.state, JobRow.paused, func.count()).group_by(

@@ -12,20 +12,17 @@ from starlette.responses import RedirectResponse, Response
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
 from db.devices.roster import SqlRoster
-from db.jobs.load import farm as farm_of
 from db.sql_store import SqlStore
+from db.tallies import count_jobs
 from service.app_state import store_of
 from service.auth.caller import Scope
 from service.devices import steer, verbs_for
 from service.http_errors import absent
 from service.json_forms import conductors_json
 from service.sub_path import published
-from tuner.measure import FARM
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
-WINDOW_S = 600.0
-"""Rates are over this long: long enough for slow kernels, short enough to show trouble."""
 MOST_REASON_CHARS = 500
 EVENTS = 50
 
@@ -33,18 +30,15 @@ EVENTS = 50
 @router.get("/farm")
 def farm(request: Request, store: Annotated[SqlStore, Depends(store_of)]) -> Response:
     """Conductors, devices and the queue; renews itself."""
-    found = farm_of(store, WINDOW_S)
     return render(
         request,
         "farm_part.html" if request.headers.get("HX-Target") == "farm" else "farm.html",
-        farm=found,
-        loads=[load for load in found.loads if load.name != FARM],
+        jobs=count_jobs(store),
         devices=SqlRoster(store).devices(),
         now=time.time(),
         conductors=request.app.state.conductors_alive(),
         listed=conductors_json(store),
         configured=request.app.state.settings.conductors,
-        window_s=WINDOW_S,
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, urlencode
@@ -16,7 +14,7 @@ from dashboards.job_view import JobView
 from dashboards.network_view import NetworkView
 from dashboards.pages.network import find_table
 from dashboards.session import Form, Viewer, form_of, viewing
-from dashboards.templating import render, shape
+from dashboards.templating import render
 from db.jobs.annotations import tags_in_use
 from db.jobs.batches import Listed, Place, listed_page
 from db.jobs.queries import JobFilters, JobOverview, job_overviews, jobs_page
@@ -26,9 +24,7 @@ from service.auth.audit import record
 from service.auth.caller import Scope
 from service.http_errors import HttpError
 from service.job_requests import request_of_all, require_may_steer
-from service.json_forms import overview_json
 from service.sub_path import published
-from service.suggested_files import attachment
 from tuner.kernels import kernel_names
 from tuner.problem.contract import Contract
 from tuner.problem.target import TARGETS
@@ -38,14 +34,6 @@ from tuner.records.trial import Job, JobRequest, JobState
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
 PAGE = 50
-MOST_DOWNLOADED = 1000
-COLUMNS = (
-    *("job", "state", "kernel", "display_name", "params", "contract", "target"),
-    *("sampler", "seed", "finished", "best_cycles", "default_cycles", "textbook_cycles"),
-    *("baseline_cycles", "share_of_peak", "created_at", "spent_s", "user", "batch"),
-    *("label", "tags", "comment"),
-)
-"""Of the list as CSV: names of :func:`service.json_forms.overview_json`."""
 NETWORK = "network:"
 """Before the id of a network or set, where a job's could be ticked."""
 STATES = (*(state.value for state in JobState), "paused")
@@ -175,22 +163,6 @@ def cancel(
             record(store, form.viewer.caller, "job.cancel", job.id, request=request)
     query = list_query(wanted)
     return RedirectResponse(published(request, f"/jobs?{query}" if query else "/jobs"), 303)
-
-
-@router.get("/jobs.csv")
-def download(
-    asked: Annotated[JobsQuery, Query()],
-    store: Annotated[SqlStore, Depends(store_of)],
-) -> Response:
-    """The newest jobs that pass the filters, at most :data:`MOST_DOWNLOADED`, each by itself."""
-    found = jobs_page(store, asked.filters(), None, MOST_DOWNLOADED)
-    rows = [overview_json(one) for one in found]
-    cells = [{**row, "params": shape(row["params"]), "tags": " ".join(row["tags"])} for row in rows]
-    text = io.StringIO()
-    lines = csv.writer(text)
-    lines.writerow(COLUMNS)
-    lines.writerows([one.get(name) for name in COLUMNS] for one in cells)
-    return Response(text.getvalue(), media_type="text/csv", headers=attachment("jobs.csv"))
 
 
 def _place(store: SqlStore, job_id: str) -> tuple[float, str] | None:

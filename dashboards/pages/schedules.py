@@ -1,4 +1,4 @@
-"""Stored schedules: browse, see which shapes are missing, keep a bad one from builds."""
+"""Stored schedules: browse, keep a bad one from builds."""
 
 from __future__ import annotations
 
@@ -10,36 +10,25 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import RedirectResponse, Response
 
-from dashboards.charts.shapes import shape_map
 from dashboards.job_view import peak_of
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import digits, render
 from db.jobs.trials import find_trial
-from db.pipelines import kernel_for
 from db.schedules.quarantine import quarantine, release
 from db.schedules.queries import StoredSchedule, find, page, stored_kernels
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.audit import record
-from service.auth.caller import Caller, Scope
+from service.auth.caller import Scope
 from service.http_errors import HttpError, not_found
 from service.sub_path import published
-from tuner.kernels import kernel_names
 from tuner.problem.contract import Contract
-from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.problem.target import TARGETS
 from tuner.records.candidate import FIDELITIES, Fidelity
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
 
 PAGE = 50
-MOST_SHAPES = 2000
-
-
-def _contract(name: str) -> Contract | None:
-    if name and name not in tuple(Contract):
-        raise HttpError(422, f"contract '{name}'", accepted=", ".join(Contract))
-    return Contract(name) if name else None
 
 
 class SchedulesQuery(BaseModel):
@@ -55,7 +44,9 @@ class SchedulesQuery(BaseModel):
 
     def contract_or_all(self) -> Contract | None:
         """422 for a contract that does not exist."""
-        return _contract(self.contract)
+        if self.contract and self.contract not in tuple(Contract):
+            raise HttpError(422, f"contract '{self.contract}'", accepted=", ".join(Contract))
+        return Contract(self.contract) if self.contract else None
 
     def fidelity_or_all(self) -> Fidelity | None:
         """422 for a fidelity that does not exist."""
@@ -65,14 +56,6 @@ class SchedulesQuery(BaseModel):
         if self.fidelity:
             raise HttpError(422, f"fidelity '{self.fidelity}'", accepted=", ".join(FIDELITIES))
         return None
-
-
-class Shapes(BaseModel):
-    """The kernel, target and contract whose shapes the map shows."""
-
-    kernel: str = ""
-    target: str = DEFAULT_TARGET
-    contract: str = Contract.STATIC.value
 
 
 @router.get("/schedules")
@@ -120,39 +103,6 @@ def _kernels(store: SqlStore, chosen: str) -> dict[str, Any]:
         for one in found
     }
     return {"kernels": list(dict.fromkeys([*labels, *filter(None, [chosen])])), "labels": labels}
-
-
-@router.get("/schedules/shapes")
-def shapes(
-    request: Request,
-    asked: Annotated[Shapes, Query()],
-    store: Annotated[SqlStore, Depends(store_of)],
-) -> Response:
-    """The shapes of one kernel that are stored, and the holes between them."""
-    caller: Caller = request.state.caller
-    offered = _kernels(store, asked.kernel)
-    chosen = next(iter([*filter(None, [asked.kernel]), *offered["kernels"], *kernel_names()]))
-    kernel = kernel_for(store, chosen, caller.viewer)
-    contract = _contract(asked.contract)
-    found = page(
-        store,
-        kernel=kernel.name,
-        target=asked.target,
-        contract=contract,
-        quarantined=False,
-        limit=MOST_SHAPES,
-    )
-    peaks = {each.row.public_id: peak_of(each.problem) or 0.0 for each in found}
-    return render(
-        request,
-        "shapes.html",
-        asked=asked,
-        kernel=kernel,
-        shapes=shape_map(kernel, found, peaks),
-        **_kernels(store, kernel.name),
-        targets=list(TARGETS),
-        contracts=[contract.value for contract in Contract],
-    )
 
 
 @router.get("/schedules/{public_id}")

@@ -8,15 +8,11 @@ an answer stays right as long as its rows are equal.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import json
 import logging
 import re
 import sqlite3
-import threading
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from sqlalchemy import select, text
@@ -228,7 +224,6 @@ class FirstRows:
         """Prepares :meth:`first_now`, from its thread, for an existing database."""
         if self._database.place.path is not None:
             self.first_now(_NOTHING)  # maps the file
-            warm_pages(self._database.place.path)
 
     def first_now(self, values: Values) -> tuple[Any, ...] | None:
         """The columns of the first ``ServingRow`` for the :func:`values_of` a lookup; on SQLite,
@@ -278,9 +273,6 @@ class FirstRows:
             self._fingerprints[digest] = known
         return known
 
-    def _fingerprint(self, digest: str) -> dict[str, str]:
-        return _parsed(self._toolchain(digest))
-
     def _own(self) -> sqlite3.Cursor:
         """One cursor for all look-ups, each of which reads its rows to the end: that ends its
         transaction."""
@@ -295,51 +287,3 @@ class FirstRows:
         if self._connection is not None:
             self._connection.close()
             self._connection = self._cursor = None
-
-
-_MADV_POPULATE_READ = 22
-"""Since Linux 5.14 (madvise(2)); older ones refuse it, and pages are mapped as they are read."""
-_MOST_OF_FREE_MEMORY = 0.5
-
-
-def warm_pages(file: Path) -> threading.Thread | None:
-    """Has Linux map at once, in a thread, the pages that this process maps of ``file``.
-
-    SQLite reads a mapped file as memory, and the first touch of each page is a fault that the
-    kernel must handle: with a million schedules, hardly any first look-up finds its eight or so
-    pages mapped, and that is a fifth of its time. Nothing is done where the file would take more
-    than half of the free memory. A mapping that SQLite gives up meanwhile does no harm, nor does a
-    system that cannot do this.
-    """
-    import psutil
-
-    with contextlib.suppress(OSError):
-        if file.stat().st_size < _MOST_OF_FREE_MEMORY * psutil.virtual_memory().available:
-            thread = threading.Thread(target=_populate, args=(file,), daemon=True)
-            thread.start()
-            return thread
-    return None
-
-
-def _populate(file: Path) -> None:
-    try:
-        places = _mappings(file)
-        madvise = ctypes.CDLL(None, use_errno=True).madvise
-        madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        for start, end in places:
-            if madvise(start, end - start, _MADV_POPULATE_READ) != 0:
-                _log.debug("pages of %s are not warmed: error %s", file, ctypes.get_errno())
-    except (OSError, AttributeError) as error:
-        _log.debug("pages of %s are not warmed: %s", file, error)
-
-
-def _mappings(file: Path) -> list[tuple[int, int]]:
-    """Where ``file`` is mapped in this process: addresses of first bytes, and beyond the last."""
-    wanted = str(file.resolve())
-    found = []
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        place, *_, path = line.split(maxsplit=5)
-        if path == wanted:
-            start, _, end = place.partition("-")
-            found.append((int(start, 16), int(end, 16)))
-    return found

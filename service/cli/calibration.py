@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +9,11 @@ import typer
 
 from service.cli.options import AsJson
 from service.cli.output import print_json, print_line, print_table
+from service.cli.progress import counted
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
     from tuner.measure.qemu.calibration import Calibration, SampleSet
-
-_LINE_INTERVAL_S = 10.0
 
 
 def calibrate(
@@ -62,7 +57,7 @@ def calibrate(
     place = output or fitting.default_place(found.target)
     fitting.require_writable(place, samples)
     fitting.parameters_to_fit(specs, fix or ())  # refused before minutes of work
-    with _shown("simulating samples") as show:
+    with counted("simulating samples") as show:
         observations = fitting.count_events(
             found, workers=workers or default_workers(), on_progress=show
         )
@@ -111,32 +106,3 @@ def _print(result: Calibration, samples: SampleSet, place: Path) -> None:
 
 def _note(at_bound: bool) -> str:
     return "at its bound: the samples ask for more" if at_bound else ""
-
-
-@contextmanager
-def _shown(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Gives what to call with progress: a bar on a terminal, a line now and then elsewhere."""
-    if not sys.stderr.isatty():
-        yield _lines(label)
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    from service.cli.output import console
-
-    columns = (TextColumn(label), BarColumn(bar_width=16), MofNCompleteColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as rich:
-        task = rich.add_task("", total=None)
-        yield lambda done, total: rich.update(task, completed=done, total=total)
-
-
-def _lines(label: str) -> Callable[[int, int], None]:
-    last = time.monotonic()
-
-    def show(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _LINE_INTERVAL_S:
-            last = time.monotonic()
-            sys.stderr.write(f"{label}: {done}/{total}\n")
-            sys.stderr.flush()
-
-    return show

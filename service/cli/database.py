@@ -4,10 +4,7 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,45 +13,20 @@ import typer
 from service.cli.connecting import connected
 from service.cli.options import AsJson, ServerAddress
 from service.cli.output import print_json, print_line
+from service.cli.progress import counted
 from service.cli.statuses import Exit
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
     from db.files.inventory import Inventory
 
-QUIET_S = 2.0
-"""Shorter work shows nothing."""
-EVERY_S = 2.0
 _MIB = 1 << 20
 _MOST_NAMED = 3
 
 
-@contextmanager
-def shown(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Shows the progress of long work on standard error: yields a function of the bytes done and
-    the bytes in all. On a terminal one line changes, elsewhere lines follow each other."""
-    terminal = sys.stderr.isatty()
-    next_at = time.monotonic() + QUIET_S
-    is_drawn = False
-
-    def show(done: int, total: int) -> None:
-        nonlocal next_at, is_drawn
-        now = time.monotonic()
-        if now < next_at:
-            return
-        next_at = now + (EVERY_S / 10 if terminal else EVERY_S)
-        share = done / total if total else 1.0
-        line = f"{label}: {done / _MIB:,.0f} of {total / _MIB:,.0f} MiB ({share:.0%})"
-        sys.stderr.write(f"\r\x1b[K{line}" if terminal else f"{line}\n")
-        sys.stderr.flush()
-        is_drawn = True
-
-    try:
-        yield show
-    finally:
-        if terminal and is_drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+def _mib(done: int, total: int) -> str:
+    share = done / total if total else 1.0
+    return f"{done / _MIB:,.0f} of {total / _MIB:,.0f} MiB ({share:.0%})"
 
 
 def backup(
@@ -74,7 +46,7 @@ def backup(
 
     if place.is_dir():
         place = place / time.strftime("hvxtune-%Y%m%dT%H%M%SZ.zip", time.gmtime())
-    with open_store() as store, shown("backup") as show:
+    with open_store() as store, counted("backup", _mib) as show:
         done = write_backup(store, place, show)
     if as_json:
         print_json(asdict(done))
@@ -99,7 +71,7 @@ def restore(
     from db import open_store
     from db.exchange import restore_backup
 
-    with open_store() as store, shown("restore") as show:
+    with open_store() as store, counted("restore", _mib) as show:
         done = restore_backup(store, file, force=force, note=show)
     if as_json:
         print_json(asdict(done))
@@ -162,7 +134,7 @@ def copy(
     with (
         SqlStore.open(source, artifacts=from_artifacts, as_it_is=True) as kept,
         open_store(target, artifacts=to_artifacts) as made,
-        shown("copy") as show,
+        counted("copy", _mib) as show,
     ):
         done = copy_store(kept, made, show)
         names = kept.place.name, made.place.name

@@ -60,6 +60,42 @@ def _can_draw() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in _CANNOT_DRAW
 
 
+QUIET_S = 2.0
+"""Shorter work shows nothing."""
+EVERY_S = 2.0
+
+
+def _of(done: int, total: int) -> str:
+    return f"{done}/{total}"
+
+
+@contextmanager
+def counted(
+    label: str, text: Callable[[int, int], str] = _of
+) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function of what is done and all there is to do, which ``text`` puts in words. On a
+    terminal one line changes, elsewhere lines follow each other."""
+    terminal = sys.stderr.isatty()
+    next_at = time.monotonic() + QUIET_S
+
+    def show(done: int, total: int) -> None:
+        nonlocal next_at
+        now = time.monotonic()
+        if now < next_at:
+            return
+        next_at = now + (EVERY_S / 10 if terminal else EVERY_S)
+        line = f"{label}: {text(done, total)}"
+        sys.stderr.write(f"\r\x1b[K{line}" if terminal else f"{line}\n")
+        sys.stderr.flush()
+
+    try:
+        yield show
+    finally:
+        if terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
 class StepLines:
     """A line for each step, and below it how much of its download has come."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 
 from service.cli.options import AsJson
 from service.cli.output import print_json, print_line, print_table
+from service.cli.progress import counted
 from tuner.errors import UserError
 
 if TYPE_CHECKING:
@@ -66,30 +68,27 @@ def bench(
         require_sampler(name)
     if not chosen:
         chosen, left_out = default_samplers(paths)
-    done = 0
     total = len(paths) * len(chosen) * seeds
-    show = sys.stderr.isatty()
-    for item in compare(
-        paths,
-        chosen,
-        seeds=seeds,
-        workers=workers or default_workers(),
-        in_flight=in_flight,
-        starts=starts,
-    ):
-        if isinstance(item, Comparison):
-            if show:
-                sys.stderr.write("\r\x1b[K")
-            if as_json:
-                print_json({**_json(item, seeds), "left_out": left_out})
+    numbers = itertools.count(1)
+    with counted("searches") as show:
+        for item in compare(
+            paths,
+            chosen,
+            seeds=seeds,
+            workers=workers or default_workers(),
+            in_flight=in_flight,
+            starts=starts,
+        ):
+            if isinstance(item, Comparison):
+                found = item
             else:
-                for name, reason in left_out.items():
-                    print_line(f"left out: {name} ({reason})")
-                print_comparison(item, seeds)
-        else:
-            done += 1
-            if show:
-                sys.stderr.write(f"\r{done} of {total} searches")
+                show(next(numbers), total)
+    if as_json:
+        print_json({**_json(found, seeds), "left_out": left_out})
+        return
+    for name, reason in left_out.items():
+        print_line(f"left out: {name} ({reason})")
+    print_comparison(found, seeds)
 
 
 def print_comparison(found: Comparison, seeds: int) -> None:
@@ -162,45 +161,22 @@ def _json(found: Comparison, seeds: int) -> dict[str, Any]:
                 "held_out": is_held_out(table),
                 "configs": len(table.rows),
                 "optimum_cycles": table.optimum,
-                "samplers": [_result_json(r) for r in found.of_table(table.name)],
+                "samplers": [_plain(asdict(r)) for r in found.of_table(table.name)],
             }
             for table in found.tables
         ],
         "judged_tables": [table.name for table in found.judged],
-        "samplers": [_result_json(r) for r in found.overall()],
-        "pairs": [_pair_json(pair) for pair in found.pairs()],
+        "samplers": [_plain(asdict(r)) for r in found.overall()],
+        "pairs": [_plain(asdict(p) | {"verdict": p.verdict.value}) for p in found.pairs()],
     }
 
 
-def _pair_json(pair: PairedRatio) -> dict[str, Any]:
-    return {
-        "sampler": pair.sampler,
-        "other": pair.other,
-        "trials": pair.trials,
-        "ratio": round(pair.ratio, 6),
-        "interval": [round(bound, 6) for bound in pair.interval],
-        "verdict": pair.verdict.value,
-        "worst_table": pair.worst_table,
-        "worst_ratio": round(pair.worst_ratio, 6),
-    }
-
-
-def _result_json(result: Result) -> dict[str, Any]:
-    return {
-        "sampler": result.sampler,
-        "own_ms": round(result.own_ms, 3),
-        "figures": [
-            {
-                "trials": f.trials,
-                "geometric_mean": _number(f.geometric_mean),
-                "interval": [_number(bound) for bound in f.interval],
-                "worst": _number(f.worst),
-            }
-            for f in result.figures
-        ],
-    }
-
-
-def _number(ratio: float) -> float | None:
+def _plain(value: Any) -> Any:
     """JSON knows no infinity."""
-    return None if math.isinf(ratio) else round(ratio, 6)
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, float):
+        return None if math.isinf(value) else round(value, 6)
+    return value

@@ -114,7 +114,6 @@ def pages(own: Stored, shown: dict[str, str]) -> dict[str, str]:
         "network-stream": own.streamed,
         "network-unplanned": own.unplanned,
         "submit-refused": REFUSED,
-        "shapes-none": "/ui/schedules/shapes?kernel=sobel_u8&contract=static",
         "missing": "/ui/nothing/here",
         "routes": "/docs",
     }

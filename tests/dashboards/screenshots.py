@@ -141,7 +141,6 @@ def places(visit: Visit) -> dict[str, str]:
         "trial": str(best),
         "analysis": f"{jobs[0]}/analysis",
         "schedules": "/ui/schedules",
-        "shapes": "/ui/schedules/shapes?kernel=gemm_u8",
         "compare": f"/ui/compare?own={own}&other={other}",
         "farm": "/ui/farm",
         "device": "/ui/farm/bench-1",

@@ -155,7 +155,6 @@ def everything(browser: Browser, service: Served, jobs: list[str]) -> Iterator[d
         "trial": best,
         "analysis": f"{job}/analysis",
         "schedules": "/ui/schedules",
-        "shapes": "/ui/schedules/shapes?kernel=scale_u8",
         "compare": f"/ui/compare?own={jobs[0]}&other={jobs[1]}",
         "farm": "/ui/farm",
         "device": "/ui/farm/sim-1",
@@ -169,7 +168,6 @@ def everything(browser: Browser, service: Served, jobs: list[str]) -> Iterator[d
             "set": f"/ui/networks/{jobs[2]}",
             "compare-toolchains": "/ui/compare?kind=toolchains",
             "code-none": "/ui/code",
-            "shapes-any": "/ui/schedules/shapes",
         }
 
 

@@ -421,14 +421,10 @@ def test_a_search_finds_jobs_by_what_people_call_them(logged_in: LogIn, store: S
     assert browser.get("/ui/jobs?q=" + 201 * "x").status_code == 422
 
 
-def test_lists_and_trials_can_be_downloaded(logged_in: LogIn, store: SqlStore) -> None:
+def test_trials_can_be_downloaded(logged_in: LogIn, store: SqlStore) -> None:
     job = finished_job(store)
     store.create_job(spec(), SPACE, TOOLCHAIN, Submission("bob"))
     browser = logged_in(Scope.READ)
-    rows = list(csv.DictReader(browser.get("/ui/jobs.csv?state=done").text.splitlines()))
-    assert [(row["job"], row["params"], row["best_cycles"]) for row in rows] == [
-        (job, "m=256 n=64 k=32", "1000")
-    ]
     place = f"/ui/jobs/{job}/trials"
     assert f'href="{place}.csv?outcome=' in browser.get(f"/ui/jobs/{job}").text
     answer = browser.get(f"{place}.csv?outcome=ok")
@@ -520,5 +516,3 @@ def test_the_list_is_filtered_by_tag_pin_and_upload(logged_in: LogIn, store: Sql
     assert chosen in ada.get("/ui/jobs?kernel=Edge+detector&state=done").text
     assert chosen.replace(" selected", "") in ada.get("/ui/jobs").text
     assert shown("kernel=gemm_u8") == jobs
-    rows = list(csv.DictReader(ada.get("/ui/jobs.csv?tag=camera").text.splitlines()))
-    assert [(row["tags"], row["comment"]) for row in rows] == [("camera", "for the demo")]

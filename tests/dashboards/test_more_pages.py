@@ -1,4 +1,4 @@
-"""Trials, schedules, shapes, comparisons and the farm."""
+"""Trials, schedules, comparisons and the farm."""
 
 from __future__ import annotations
 
@@ -185,18 +185,6 @@ def test_an_operator_keeps_a_schedule_from_builds(logged_in: LogIn, store: SqlSt
     found = find(store, public_id)
     assert found is not None
     assert found.quarantined_at is None
-
-
-def test_the_map_shows_shapes_and_offers_to_tune_the_holes(
-    logged_in: LogIn, store: SqlStore
-) -> None:
-    for seed, (m, n) in enumerate([(128, 64), (256, 64), (256, 128)]):
-        stored(store, 2000, m, n, seed)
-    page = logged_in(Scope.ADMIN).get("/ui/schedules/shapes?kernel=gemm_u8").text
-    assert page.count('class="shade-') == 3
-    assert re.findall(r'aria-label="Tune ([^"]*)"', page) == ["m=128 n=128 k=32"]
-    assert "tune" not in words(logged_in(Scope.READ).get("/ui/schedules/shapes").text).split()
-    assert logged_in(Scope.READ).get("/ui/schedules/shapes?kernel=sobel_u8").status_code == 200
 
 
 def test_jobs_are_compared(logged_in: LogIn, store: SqlStore) -> None:

@@ -30,7 +30,6 @@ PAGES = (
     "/ui/jobs/{job}/analysis",
     "/ui/jobs/{job}/analysis/figures",
     "/ui/schedules",
-    "/ui/schedules/shapes?kernel=gemm_u8",
     "/ui/compare?kind=targets&own=hexagon-v66&other=hexagon-v66",
     "/ui/compare?own={job}&other={job}",
     "/ui/farm",

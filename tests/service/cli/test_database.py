@@ -11,8 +11,8 @@ import pytest
 from db import open_store, schema
 from db.engine import find_url, make_engine
 from db.sql_store import SqlStore
-from service.cli import database as long_work
 from service.cli import main
+from service.cli import progress as long_work
 from service.cli.statuses import Exit
 from tests.databases import put_database
 from tests.db.backup_conformance import contents, fill
