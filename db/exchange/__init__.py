@@ -3,13 +3,12 @@ back, or into another store.
 
 :mod:`tuner.keeping.archive` is the one format of both files. ``lines`` turns a schedule into a line
 and back, ``schedules`` writes and imports files of them; ``rows`` does the same for tables of any
-database, ``backup`` for all of them with all files; ``copying`` needs no file.
+database, ``backup`` for all of them with all files.
 """
 
 from __future__ import annotations
 
-from db.exchange.backup import BackedUp, Restored, restore_backup, write_backup
-from db.exchange.copying import Copied, copy_store
+from db.exchange.backup import BackedUp, Restored, copy_store, restore_backup, write_backup
 from db.exchange.schedules import (
     Imported,
     export_schedules,
@@ -21,7 +20,6 @@ from db.exchange.whole import Note
 
 __all__ = [
     "BackedUp",
-    "Copied",
     "Imported",
     "Note",
     "Restored",

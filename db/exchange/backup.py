@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO
 
 from sqlalchemy import MetaData
@@ -34,20 +35,20 @@ from db.exchange.whole import (
 )
 from db.failure import file_error
 from db.files import durable as durable_files
+from db.files.inventory import UPLOADS
 from db.schema import SCHEMA_VERSION, create, stored_schema
 from db.sql_store import SqlStore
-from tuner.errors import UserError
+from tuner.errors import StoreError, UserError
 from tuner.keeping.archive import (
     FILES,
     MANIFEST,
     ArchiveReader,
     ArchiveWriter,
-    Lines,
     damaged,
     table_member,
 )
 from tuner.machine.whole_files import written_whole
-from tuner.paths import for_this_user, state_dir
+from tuner.paths import for_this_user, state_dir, writable
 from tuner.records.documents import read_record
 
 _FORCE = "--force replaces all of it; make a backup of it first"
@@ -95,6 +96,7 @@ class Restored:
     """A restored backup. ``missing`` are files that the store had lost before it was made."""
 
     rows: int
+    tables: Mapping[str, StoredTable] = field(hash=False)
     files: int
     made_at: float
     schema: str
@@ -161,7 +163,7 @@ class _Writer:
             self._total = sum(one.size for one in wanted)
             for name, table in tables.items():
                 with self._archive.lines(table_member(name)) as lines:
-                    hashing = _Hashing(lines)
+                    hashing = _Hashing(lines.write)
                     rows = write_rows(connection, table, hashing)
                 stored[name] = StoredTable(rows, hashing.sha256)
                 self._went(hashing.bytes)
@@ -175,13 +177,13 @@ class _Writer:
 class _Hashing:
     """Hands lines on, and keeps their size and digest."""
 
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
+    def __init__(self, write: Callable[[bytes], object] = lambda line: None) -> None:
+        self._write = write
         self._digest = hashlib.sha256()
         self.bytes = 0
 
     def write(self, line: bytes) -> None:
-        self._lines.write(line)
+        self._write(line)
         self._digest.update(line)
         self.bytes += len(line)
 
@@ -225,12 +227,33 @@ def restore_backup(
             note(2 * size, 2 * size)
             return Restored(
                 rows=rows,
+                tables=contents.tables,
                 files=len(contents.files),
                 made_at=contents.made_at,
                 schema=contents.schema,
                 manifest_sha256=archive.manifest_sha256,
                 missing=list(contents.missing),
             )
+
+
+def copy_store(
+    source: SqlStore, target: SqlStore, note: Note = lambda done, total: None
+) -> Restored:
+    """Makes the empty store ``target``, which shares the state directory, hold what ``source``
+    holds at this moment, by way of a backup there.
+
+    Raises ``UserError`` if the target is not empty, or is the source, and ``StoreError`` if it is
+    in use.
+    """
+    if source.place == target.place:
+        raise UserError(f"{source.place.name} is both source and target", accepted="two databases")
+    with target.reading() as session:
+        require_empty(target, session.connection(), "make a new database for the copy")
+    require_alone(target)
+    with TemporaryDirectory(dir=writable("copies")) as folder:
+        place = Path(folder) / "copy.zip"
+        write_backup(source, place, note)
+        return restore_backup(target, place, note=note)
 
 
 def _checked(archive: ArchiveReader, went: Callable[[], object]) -> Contents:
@@ -281,10 +304,10 @@ def _put_files(
         if folder == "artifacts" and not artifacts:
             continue
         data = archive.file(digest, name)
-        if folder == "artifacts":
-            store.files.storage.write(key, data)
-        else:
+        if folder != "artifacts":
             _put_upload(state_dir() / folder, key, data)
+        if folder != "packages" and artifacts:
+            store.files.storage.write(UPLOADS + key if folder == "pipelines" else key, data)
         went()
 
 
@@ -318,8 +341,16 @@ def _replace_tables(
         for name, table in tables.items():
             with _filling(name), archive.lines(table_member(name)) as lines:
                 count = read_rows(connection, table, lines)
-            if count != contents.tables[name].rows:
-                raise damaged(f"table {name} has {count} rows, not {contents.tables[name].rows}")
+            stored = contents.tables[name]
+            if count != stored.rows:
+                raise damaged(f"table {name} has {count} rows, not {stored.rows}")
+            written = _Hashing()
+            write_rows(connection, table, written)
+            if written.sha256 != stored.sha256:
+                raise StoreError(
+                    f"table {name} of {store.place.name} is not the one that was written; nothing "
+                    "was changed there"
+                )
             rows += count
     return rows
 

@@ -145,7 +145,7 @@ def copy(
     for name, table in sorted(done.tables.items()):
         if table.rows:
             print_line(f"  {name:<20} {table.rows:>9} rows  SHA-256 {table.sha256}")
-    print_line(f"{done.rows} rows, {done.files} files of {done.bytes} bytes, SHA-256 {done.sha256}")
+    print_line(f"{done.rows} rows, {done.files} files")
     _warn(done.missing)
 
 

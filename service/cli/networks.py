@@ -528,7 +528,7 @@ def plan_network(
     if as_json:
         names = [layer.node.name for layer in found]
         about = {"name": graph.name, "digest": graph.digest, "layers": names}
-        print_json({**about, **done.record.document()})
+        print_json({**about, "meshes": plans.shares_of(done), **done.record.document()})
     else:
         plans.show_plan(graph, done)
     if kept is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_line, print_table
 
@@ -96,6 +97,18 @@ def show_stream(graph: Graph, done: StreamPlanned) -> None:
             "at most"
         )
     _show_vtcm(placed)
+
+
+def shares_of(done: SequencePlanned | StreamPlanned) -> dict[str, Any]:
+    """What each coordinator of each mesh gives its elements, with the names of layers."""
+    layers = {task: layer.node.name for task, (layer, _) in _by_task(done).items()}
+    return {
+        name: [
+            [{**asdict(share), "layer": layers[share.layer]} for share in own]
+            for own in made.coordinators
+        ]
+        for name, made in getattr(done, "meshes", {}).items()
+    }
 
 
 def _show_vtcm(placed: Sequence[Placement]) -> None:

@@ -104,10 +104,8 @@ class TestPostgresBackup(BackupConformance):
             there = copy_store(source, server)
             assert there.missing == []
             assert [one.bytes for one in server.files.storage.files()]
-            assert copy_store(server, back) == there
-            before, after = contents(source), contents(back)
-            assert before.pop("jobs") != after.pop("jobs"), "a claim is left behind"
-            assert after == before
+            assert copy_store(server, back).tables == there.tables
+            assert contents(back) == contents(source)
 
 
 def test_people_annotate_a_job_whose_row_a_conductor_holds(
