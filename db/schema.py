@@ -108,10 +108,8 @@ def require_still_ours(connection: Connection) -> None:
 
 def create(connection: Connection) -> None:
     """Creates all tables within the caller's transaction."""
-    from db import models, service_models  # noqa: F401 - they fill the metadata
+    from db import device_models, file_models, models, service_models  # noqa: F401
     from db.base import Base
-    from db.devices import models as of_devices  # noqa: F401
-    from db.files import models as of_files  # noqa: F401
 
     Base.metadata.create_all(connection)
     _VERSION.create(connection)

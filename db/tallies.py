@@ -11,7 +11,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from db.clock import database_now
 from db.database import Database
-from db.devices.models import DeviceRow
+from db.device_models import DeviceRow
 from db.jobs.conductors import Conductor, present
 from db.models import JobRow, ScheduleRow, TrialRow
 from tuner.records.outcome import Outcome

@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import accumulate
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import (
@@ -99,58 +101,20 @@ class _FromDatabase:
 
 
 def _families(counted: Tallies) -> Iterator[Metric]:
-    jobs = GaugeMetricFamily(
-        "hvxtune_jobs", "Jobs by state; the queue is 'queued'.", labels=["state"]
-    )
-    for state, count in counted.jobs.items():
-        jobs.add_metric([state], count)
-    yield jobs
-    trials = CounterMetricFamily(
-        "hvxtune_trials", "Finished trials by outcome.", labels=["outcome"]
-    )
-    for outcome, count in counted.trials.items():
-        trials.add_metric([outcome], count)
-    yield trials
-    schedules = GaugeMetricFamily("hvxtune_schedules", "Stored schedules.", labels=["state"])
-    schedules.add_metric(["valid"], counted.schedules)
-    schedules.add_metric(["quarantined"], counted.quarantined)
-    yield schedules
+    yield _gauge("hvxtune_jobs", "Jobs by state; the queue is 'queued'.", "state", counted.jobs)
+    yield _counter("hvxtune_trials", "Finished trials by outcome.", "outcome", counted.trials)
+    stored = {"valid": counted.schedules, "quarantined": counted.quarantined}
+    yield _gauge("hvxtune_schedules", "Stored schedules.", "state", stored)
     # The simulator inside every worker is up when the service is: one line, beside the farm's.
-    devices = GaugeMetricFamily(
-        "hvxtune_devices", "Measuring devices by state.", labels=["kind", "state"]
-    )
-    devices.add_metric(["embedded", "ready"], 1)
-    for (kind, state), count in counted.devices.items():
-        devices.add_metric([kind, state], count)
-    yield devices
-    yield from _of_devices(counted)
-    yield from _of_queue(counted)
-    yield from _of_executors(counted)
-    yield _histogram(
-        "hvxtune_compile_seconds", "Time to compile a candidate.", "generator", counted.compile
-    )
-    yield _histogram(
-        "hvxtune_measure_seconds",
-        "Time to link, run and verify a candidate.",
-        "measurer",
-        counted.measure,
-    )
-
-
-def _of_devices(counted: Tallies) -> Iterator[Metric]:
-    trials = CounterMetricFamily("hvxtune_device_trials", "Candidates run.", labels=["kind"])
-    faults = CounterMetricFamily("hvxtune_device_faults", "Faults of devices.", labels=["kind"])
-    busy = CounterMetricFamily(
-        "hvxtune_device_busy_seconds", "Time in which devices ran candidates.", labels=["kind"]
-    )
-    for kind, work in counted.work.items():
-        trials.add_metric([kind], work.trials)
-        faults.add_metric([kind], work.faults)
-        busy.add_metric([kind], work.busy_s)
-    yield from (trials, faults, busy)
-
-
-def _of_queue(counted: Tallies) -> Iterator[Metric]:
+    devices = {("embedded", "ready"): 1, **counted.devices}
+    yield _gauge("hvxtune_devices", "Measuring devices by state.", "kind state", devices)
+    for name, about, field in (
+        ("trials", "Candidates run.", "trials"),
+        ("faults", "Faults of devices.", "faults"),
+        ("busy_seconds", "Time in which devices ran candidates.", "busy_s"),
+    ):
+        found = {kind: getattr(work, field) for kind, work in counted.work.items()}
+        yield _counter(f"hvxtune_device_{name}", about, "kind", found)
     yield GaugeMetricFamily(
         "hvxtune_queue_oldest_seconds",
         "How long the oldest queued job has waited since it was submitted; 0 without one.",
@@ -161,36 +125,45 @@ def _of_queue(counted: Tallies) -> Iterator[Metric]:
         "Candidates of running jobs that were handed out and lack an outcome.",
         value=counted.in_flight,
     )
+    yield from _of_executors(counted)
+    compiled, measured = "Time to compile a candidate.", "Time to link, run and verify a candidate."
+    yield _histogram("hvxtune_compile_seconds", compiled, "generator", counted.compile)
+    yield _histogram("hvxtune_measure_seconds", measured, "measurer", counted.measure)
 
 
 def _of_executors(counted: Tallies) -> Iterator[Metric]:
-    conductors = GaugeMetricFamily(
-        "hvxtune_conductors", "Conductors on this database.", labels=["state"]
-    )
     fit = [one for one in counted.conductors if one.fit]
-    conductors.add_metric(["fit"], len(fit))
-    conductors.add_metric(["unfit"], len(counted.conductors) - len(fit))
-    yield conductors
+    states = {"fit": len(fit), "unfit": len(counted.conductors) - len(fit)}
+    yield _gauge("hvxtune_conductors", "Conductors on this database.", "state", states)
     yield GaugeMetricFamily(
         "hvxtune_conductor_slots",
         "Jobs that fit conductors run at once.",
         value=sum(one.slots for one in fit),
     )
-    workers = GaugeMetricFamily(
-        "hvxtune_executor_workers",
-        "Processes that compile and measure for fit conductors.",
-        labels=["executor"],
-    )
-    slots = GaugeMetricFamily(
-        "hvxtune_executor_slots", "Candidates that these take at once.", labels=["executor"]
-    )
+    workers, slots = {}, {}
     for executor in dict.fromkeys(one.executor for one in fit if one.executor):
         theirs = [one.capacity for one in fit if one.executor == executor]
         # Threads are each conductor's own; a cluster is shared, and looked at by each.
         total = sum if executor == DEFAULT_EXECUTOR else max
-        workers.add_metric([executor], total([one.workers for one in theirs]))
-        slots.add_metric([executor], total([one.slots for one in theirs]))
-    yield from (workers, slots)
+        workers[executor] = total([one.workers for one in theirs])
+        slots[executor] = total([one.slots for one in theirs])
+    about = "Processes that compile and measure for fit conductors."
+    yield _gauge("hvxtune_executor_workers", about, "executor", workers)
+    about = "Candidates that these take at once."
+    yield _gauge("hvxtune_executor_slots", about, "executor", slots)
+
+
+def _gauge(
+    name: str, about: str, labels: str, found: Mapping[Any, float], kind: Any = GaugeMetricFamily
+) -> Metric:
+    """A family with a line for each of ``found``, whose keys are the values of ``labels``."""
+    family = kind(name, about, labels=labels.split())
+    for values, count in found.items():
+        family.add_metric([values] if isinstance(values, str) else list(values), count)
+    return cast("Metric", family)
+
+
+_counter = partial(_gauge, kind=CounterMetricFamily)
 
 
 def _histogram(name: str, about: str, label: str, times: Mapping[str, Times]) -> Metric:

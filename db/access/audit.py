@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sqlalchemy import delete, insert, select, update
@@ -26,6 +26,9 @@ class AuditEntry:
     detail: Mapping[str, Any] = field(hash=False)
     client: str
     request_id: str = ""
+
+
+_COLUMNS = tuple(one.name for one in fields(AuditEntry) if one.name != "number")
 
 
 def add_entry(
@@ -65,16 +68,7 @@ def newest_entries(database: Database, limit: int, before: int | None = None) ->
         wanted = wanted.where(AuditRow.id < before)
     with database.reading() as session:
         return [
-            AuditEntry(
-                row.id,
-                row.at,
-                row.token_id,
-                row.action,
-                row.subject,
-                row.detail,
-                row.client,
-                row.request_id,
-            )
+            AuditEntry(row.id, **{name: getattr(row, name) for name in _COLUMNS})
             for row in session.scalars(wanted)
         ]
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from db.audience import as_seen
 from db.catalogue import insert_unless_there
 from db.database import Database
-from db.devices.models import DeviceEventRow, DeviceRow
+from db.device_models import DeviceEventRow, DeviceRow
 from db.models import JobRow, TrialRow
 from tuner.measure import FARM
 from tuner.measure.farm.roster import (

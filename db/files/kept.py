@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import bindparam, select
 
 from db.database import Database, Part
+from db.file_models import ArtifactMarkRow
 from db.files.artifacts import ArtifactFiles, StoredArtifact
 from db.files.mark import Mark
-from db.files.models import ArtifactMarkRow
 from db.models import ArtifactRow
 from tuner.errors import NotStoredError
 from tuner.keeping.artifact_storage import ArtifactStorage

@@ -15,8 +15,8 @@ from sqlalchemy import delete, select
 
 from db.catalogue import insert_unless_there
 from db.database import Database
+from db.file_models import ArtifactMarkRow
 from db.files.artifacts import ArtifactFiles
-from db.files.models import ArtifactMarkRow
 from db.files.storages import ARTIFACTS_VARIABLE
 from db.models import ArtifactRow
 from tuner.errors import StoreError

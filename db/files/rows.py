@@ -9,7 +9,7 @@ from typing import ClassVar, Self, cast
 from sqlalchemy import delete, func, select, true
 
 from db.database import Database
-from db.files.models import ArtifactBytesRow
+from db.file_models import ArtifactBytesRow
 from db.statements import upsert
 from tuner.errors import UserError
 from tuner.keeping.artifact_storage import ArtifactStorage, StoredFile

@@ -22,8 +22,8 @@ from sqlalchemy.orm import Session
 
 from db.clock import DatabaseClock, database_time
 from db.database import Database, Part
+from db.file_models import ArtifactMarkRow
 from db.files.mark import DIGEST_OF_MARK, Mark
-from db.files.models import ArtifactMarkRow
 from db.jobs import events as job_events
 from db.jobs.finding import find_job
 from db.models import JobRow

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
@@ -14,9 +12,12 @@ from db.database import Database
 from db.jobs.claims import Owner, lease_s
 from db.service_models import ConductorRow
 from tuner.machine.fitness import Abilities, Capacity, Lack, Worker
+from tuner.records.documents import read_record
 
 KEPT_S = 86400.0
 """Rows of conductors that were killed are deleted after this long."""
+_COLUMNS = ("id", "slots", "version", "artifacts", "seen_at")
+"""The fields that have columns of their own, beside the owner's."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +64,14 @@ def renew(database: Database, one: Conductor) -> None:
     """Writes or renews the row of ``one``, and sweeps those that are long gone."""
     with database.writing() as session:
         now = database_now(session)
+        report = asdict(replace(one, seen_at=now))
+        owner = report.pop("owner")
         session.merge(
             ConductorRow(
-                id=one.id,
-                host=one.owner.host,
-                pid=one.owner.pid,
-                started_at=one.owner.started_at,
-                seen_at=now,
+                **owner,
+                **{name: report.pop(name) for name in _COLUMNS},
                 expires_at=now + lease_s(),
-                slots=one.slots,
-                version=one.version,
-                artifacts=one.artifacts,
-                report=_report(one),
+                report=report,
             )
         )
         session.execute(delete(ConductorRow).where(ConductorRow.expires_at < now - KEPT_S))
@@ -101,43 +98,7 @@ def conductors(database: Database) -> list[Conductor]:
         return present(session)
 
 
-def _report(one: Conductor) -> dict[str, Any]:
-    return {
-        "lacks": [asdict(lack) for lack in one.lacks],
-        "without": [asdict(lack) for lack in one.without],
-        "measurers": list(one.abilities.measurers),
-        "devices": [list(tags) for tags in one.abilities.devices],
-        "clock_offset_s": one.clock_offset_s,
-        "executor": one.executor,
-        "capacity": asdict(one.capacity),
-        "workers": [asdict(worker) for worker in one.workers],
-    }
-
-
 def _conductor(row: ConductorRow) -> Conductor:
-    report: Mapping[str, Any] = row.report
-    return Conductor(
-        id=row.id,
-        owner=Owner(row.host, row.pid, row.started_at),
-        slots=row.slots,
-        version=row.version,
-        artifacts=row.artifacts,
-        abilities=Abilities(
-            tuple(report["measurers"]), tuple(tuple(tags) for tags in report["devices"])
-        ),
-        lacks=tuple(Lack(**lack) for lack in report["lacks"]),
-        without=tuple(Lack(**lack) for lack in report["without"]),
-        clock_offset_s=report["clock_offset_s"],
-        executor=report["executor"],
-        capacity=Capacity(**report["capacity"]),
-        workers=tuple(
-            Worker(
-                worker["name"],
-                worker["slots"],
-                tuple(worker["measurers"]),
-                tuple(Lack(**lack) for lack in worker["lacks"]),
-            )
-            for worker in report["workers"]
-        ),
-        seen_at=row.seen_at,
-    )
+    owner = {"host": row.host, "pid": row.pid, "started_at": row.started_at}
+    columns = {name: getattr(row, name) for name in _COLUMNS}
+    return read_record(Conductor, {**row.report, **columns, "owner": owner})

@@ -15,7 +15,7 @@ from db.access.tokens import most_at_once
 from db.audience import EVERYBODYS, as_seen
 from db.clock import database_now
 from db.database import Database
-from db.devices.models import DeviceRow
+from db.device_models import DeviceRow
 from db.jobs.claims import is_held
 from db.jobs.conductors import Conductor, present
 from db.models import JobRow

@@ -4,37 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
+from tuner.search.doubt import Hinge, Rival, Robust
+
 _UNKNOWN = "null where nothing is known."
-
-
-class RivalForm(BaseModel):
-    """A trial that is the fastest somewhere."""
-
-    trial: int
-    share: float = Field(examples=[0.1], description="Of the points at which it is the fastest.")
-
-
-class HingeForm(BaseModel):
-    """The cost that decides more than any other, if it is varied alone."""
-
-    cost: str = Field(examples=["l2_access"], description="As in the model's file.")
-    unit: str = Field(examples=["model cycles"])
-    assumed: float = Field(examples=[0.0], description="Its value in the model.")
-    side: str = Field(examples=["above"], description="above or below.")
-    threshold: float = Field(examples=[0.4])
-    trial: int = Field(description="It is faster on that side of the threshold.")
-    gain: float = Field(examples=[0.11], description="The share of cycles it saves at the bound.")
-
-
-class RobustForm(BaseModel):
-    """The schedule that loses least over the box."""
-
-    trial: int
-    mean_loss: float = Field(description="Mean share by which it is slower than the fastest.")
-    near_share: float = Field(description="Share of points where that is at most 2 %.")
-    more_cycles: float = Field(
-        description="Share by which it is slower than the fastest, as assumed."
-    )
 
 
 class DoubtForm(BaseModel):
@@ -62,13 +34,13 @@ class DoubtForm(BaseModel):
     tied: list[int] | None = Field(
         None, description=f"Trials within 2 % of it at nearly all points. {_UNKNOWN}"
     )
-    rivals: list[RivalForm] | None = Field(
+    rivals: list[Rival] | None = Field(
         None, description=f"Fastest at 5 % of the points or more. {_UNKNOWN}"
     )
-    hinge: HingeForm | None = Field(
+    hinge: Hinge | None = Field(
         None, description="null: no cost alone makes it lose more than 2 %."
     )
-    robust: RobustForm | None = Field(None, description=_UNKNOWN)
+    robust: Robust | None = Field(None, description=_UNKNOWN)
 
 
 class DoubtAnswer(BaseModel):

@@ -18,6 +18,8 @@ from service.schemas.common import PageQuery, Strict, Visibility
 from service.schemas.doubts import DoubtForm
 from service.schemas.networks import NetworkForm
 from tuner.jobs.choices import help_of
+from tuner.jobs.headline import Headline
+from tuner.machine.fitness import Lack, Worker
 from tuner.problem.contract import Contract
 from tuner.records.annotation import COMMENT_PATTERN, MOST_CHARACTERS, MOST_TAGS, TAG_PATTERN
 from tuner.records.batch import BatchPlan
@@ -32,7 +34,8 @@ from tuner.records.request import (
     options_of,
     require_known,
 )
-from tuner.records.trial import JobState
+from tuner.records.trial import JobState, RemainingGain
+from tuner.search.ranking import Agreement
 
 MOST_WORKLOADS = 256
 MOST_LAYERS = 10_000
@@ -208,13 +211,6 @@ class SubmitBody(_WorkloadsBody):
         return made
 
 
-class RemainingGainForm(BaseModel):
-    """An estimate: shares of the cycles of the best so far."""
-
-    expected: float = Field(examples=[0.02])
-    bound: float = Field(examples=[0.05], description="Upper bound, with 95 %.")
-
-
 class _JobHead(BaseModel):
     job: str = Field(examples=["1rt4dqb5ef"], description="Its id.")
     state: JobState
@@ -240,7 +236,7 @@ class JobForm(_JobFields):  # type: ignore[misc]  # made above
     )
     created_at: float = Field(examples=[1.8e9], description="Unix seconds.")
     spent_s: float = Field(description="Seconds of all sessions so far.")
-    remaining_gain: RemainingGainForm | None = Field(
+    remaining_gain: RemainingGain | None = Field(
         description="The estimated saving of further search; null while too little is known."
     )
     note: str = Field(description="Why it failed, stopped or waits; else empty.")
@@ -253,14 +249,6 @@ class JobForm(_JobFields):  # type: ignore[misc]  # made above
     request_id: str = Field(
         examples=["5d1c0f2ab9e34c77"], description="Of the request that submitted it; else empty."
     )
-
-
-class HeadlineForm(BaseModel):
-    """The opponent of a result: never code without a schedule, nor what failed."""
-
-    name: str = Field(examples=["textbook"], description="baseline or textbook.")
-    cycles: int
-    speedup: float = Field(description="Its cycles over those of the best.")
 
 
 class JobStandingForm(JobForm):
@@ -283,7 +271,7 @@ class JobStandingForm(JobForm):
     default_cycles: int | None
     textbook_cycles: int | None
     baseline_cycles: int | None = Field(description="Those of the job's baseline.")
-    told_against: HeadlineForm | None = Field(
+    told_against: Headline | None = Field(
         description="The opponent of the best; null where baseline and textbook failed."
     )
     share_of_peak: float | None = Field(description="By the best, of the contexts it may use.")
@@ -327,23 +315,13 @@ class PromotionForm(BaseModel):
     error: str | None
 
 
-class AgreementForm(BaseModel):
-    """How far two fidelities agree (docs/fidelity.md)."""
-
-    pairs: int
-    factor: float | None = Field(description="Median of higher over lower cycles.")
-    tau: float | None = Field(description="Kendall's tau-b of both orders.")
-    fitted_tau: float | None = Field(description="Of the refit ranking, each pair left out once.")
-    error: float | None = Field(description="Median share by which that is off.")
-
-
 class LadderForm(BaseModel):
     """The promotions of a job."""
 
     promote_to: str
     promote: int
     promotions: list[PromotionForm]
-    agreement: AgreementForm
+    agreement: Agreement
 
 
 class JobDetail(JobStandingForm):
@@ -388,22 +366,6 @@ class TrialPage(BaseModel):
     next_cursor: str | None = Field(description="For the next page; null: that was all.")
 
 
-class LackForm(BaseModel):
-    """A part that a conductor does not reach."""
-
-    part: str = Field(examples=["artifacts"])
-    reason: str
-
-
-class WorkerForm(BaseModel):
-    """A process of a cluster that compiles and measures."""
-
-    name: str = Field(examples=["lab8-4712"])
-    slots: int = Field(description="Candidates at once.")
-    measurers: list[str] = Field(examples=[["qemu"]])
-    lacks: list[LackForm] = Field(description="Why it is given nothing; empty: it is fit.")
-
-
 class ConductorForm(BaseModel):
     """A process that runs jobs, or is unfit to."""
 
@@ -412,11 +374,11 @@ class ConductorForm(BaseModel):
     started_at: float = Field(examples=[1.8e9], description="Unix seconds.")
     jobs: list[str] = Field(examples=[["1rt4dqb5ef"]])
     fit: bool = Field(description="Whether it takes up jobs.")
-    lacks: list[LackForm] = Field(description="Why it is unfit: what every job needs.")
-    without: list[LackForm] = Field(description="Measurers that do not work there.")
+    lacks: list[Lack] = Field(description="Why it is unfit: what every job needs.")
+    without: list[Lack] = Field(description="Measurers that do not work there.")
     measurers: list[str] = Field(examples=[["qemu"]])
     executor: str = Field(examples=["dask://lab7:8786"], description="Who runs its candidates.")
-    workers: list[WorkerForm] = Field(
+    workers: list[Worker] = Field(
         description="Those of its executor, if that is a cluster, the unfit first; at most 100."
     )
     slots: int | None = Field(description="Jobs at once; null: a command that runs its own job.")

@@ -17,10 +17,15 @@ import pytest
 from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session
 
-from db import models, open_store, service_models, sql_store  # noqa: F401 - fills the metadata
+from db import (  # noqa: F401 - fills the metadata
+    device_models,
+    models,
+    open_store,
+    service_models,
+    sql_store,
+)
 from db.access.tokens import Token, add_token
 from db.clock import DatabaseClock, database_now
-from db.devices import models as device_models  # noqa: F401 - fills the metadata
 from db.exchange import copy_store
 from db.exchange.whole import one_moment
 from db.jobs.annotations import annotate

@@ -95,7 +95,7 @@ def test_paused_run_by_hand_and_ended(store: SqlStore) -> None:
 
 
 def device(store: SqlStore, name: str, tags: tuple[str, ...], state: DeviceState) -> None:
-    from db.devices.models import DeviceRow
+    from db.device_models import DeviceRow
 
     with store.writing() as session:
         session.add(
