@@ -96,7 +96,6 @@ PANELS: Mapping[str, Mapping[str, str | Group]] = {
                 "kinds": "farm:kinds",
                 "list": "farm:list_devices",
                 "check": "farm:check",
-                "run": "farm:run",
                 "drain": "farm:drain",
                 "quarantine": "farm:quarantine",
                 "release": "farm:release",

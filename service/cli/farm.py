@@ -1,5 +1,5 @@
-"""The devices of the farm: ``farm kinds``, ``list``, ``check``, ``run``, ``drain``,
-``quarantine``, ``release``."""
+"""The devices of the farm: ``farm kinds``, ``list``, ``check``, ``drain``, ``quarantine``,
+``release``."""
 
 from __future__ import annotations
 
@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from service.cli.connecting import connected
-from service.cli.measurement import CONFIG_FORMS, read_config
-from service.cli.options import (
-    DEFAULT_CONTRACT,
-    AsJson,
-    ContractName,
-    DeviceTags,
-    KernelName,
-    ParamTexts,
-    ServerAddress,
-    TargetName,
-    read_problem,
-)
+from service.cli.options import AsJson, DeviceTags, ServerAddress
 from service.cli.output import (
     console,
     print_json,
@@ -34,7 +23,6 @@ from service.cli.output import (
 from service.cli.statuses import Exit
 from service.cli.watching import Watch, refuse_json, shown_until_stopped
 from service.here import Here
-from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.shipped import with_places
 
 if TYPE_CHECKING:
@@ -190,65 +178,6 @@ def _print_checks(found: list[CheckResult]) -> None:
         ],
         numeric=["gold cycles", "°C"],
     )
-
-
-def run(
-    kernel: KernelName,
-    config: Annotated[
-        str,
-        typer.Option(
-            "--config",
-            metavar=CONFIG_FORMS,
-            help="Which schedule: a name, `best` for the stored one, or a JSON file of knobs.",
-        ),
-    ] = "textbook",
-    on: DeviceTags = "",
-    param: ParamTexts = None,
-    target: TargetName = DEFAULT_TARGET,
-    contract: ContractName = DEFAULT_CONTRACT,
-    server: ServerAddress = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compile, check and time one schedule of KERNEL on a device of the farm.
-
-    Only the state of the device is stored.
-    """
-    from db import open_store
-    from service.json_forms import peak_cycles, problem_json, trial_json
-    from tuner.executor import DEFAULT_EXECUTOR
-    from tuner.jobs.one_config import measure
-    from tuner.measure import FARM
-
-    problem = read_problem(kernel, param, target, contract)
-    chosen = read_config(problem, "warm", "--config", config, server)
-    with open_store() as store:
-        trial, _ = measure(
-            problem,
-            chosen.config,
-            generator=chosen.generator,
-            measurer=FARM,
-            on=on,
-            roster=store.roster(),
-            executor=DEFAULT_EXECUTOR,  # the devices of this machine
-        )
-    if as_json:
-        print_json({**problem_json(problem), **trial_json(trial, peak_cycles(problem))})
-    else:
-        _print_trial(problem, trial)
-    if trial.measurement is None:
-        raise typer.Exit(Exit.FAILED)
-
-
-def _print_trial(problem: Any, trial: Any) -> None:
-    from service.cli.summary import print_config, print_measurement
-    from service.labels import problem_label
-
-    print_line(problem_label(problem))
-    if trial.measurement is None:
-        print_line(f"{trial.outcome}: {trial.error}")
-        return
-    print_measurement(trial.measurement, problem, f"{trial.measurement.device}: ")
-    print_config(trial.config)
 
 
 def drain(

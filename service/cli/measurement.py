@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,8 +16,10 @@ from service.cli.options import (
     AsJson,
     CacheName,
     ContractName,
+    DeviceTags,
     ExecutorAddress,
     KernelName,
+    MeasurerName,
     ParamTexts,
     ServerAddress,
     TargetName,
@@ -64,6 +67,8 @@ def measure(
     target: TargetName = DEFAULT_TARGET,
     contract: ContractName = DEFAULT_CONTRACT,
     cache: CacheName = "warm",
+    measurer: MeasurerName = "qemu",
+    on: DeviceTags = "",
     explain: Annotated[
         bool, typer.Option("--explain", help="Tell where the cycles go, packet by packet.")
     ] = False,
@@ -80,9 +85,10 @@ def measure(
     server: ServerAddress = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compile, check and time one schedule of KERNEL, on this machine.
+    """Compile, check and time one schedule of KERNEL, on this machine or a device of its farm.
 
-    Nothing is stored. A service is asked for the config that `best` means, and for no more.
+    Nothing is stored but the state of the device. A service is asked for the config that `best`
+    means, and for no more.
     """
     use_executor(executor)
     problem = read_problem(kernel, param, target, contract)
@@ -91,10 +97,11 @@ def measure(
         read_config(problem, cache, option, text, server) for option, text in asked.items()
     ]
     explained = explain or against is not None
-    tried = [
-        _try(Path(name).name, chosen, cache, explained=explained)
-        for name, chosen in zip(asked.values(), candidates, strict=True)
-    ]
+    with _device(measurer, on) as device:
+        tried = [
+            _try(Path(name).name, chosen, cache, device, explained=explained)
+            for name, chosen in zip(asked.values(), candidates, strict=True)
+        ]
     if as_json:
         print_json(_as_json(problem, tried))
     else:
@@ -103,13 +110,35 @@ def measure(
         raise typer.Exit(Exit.FAILED)
 
 
-def _try(name: str, candidate: Candidate, cache: CacheState, *, explained: bool) -> Tried:
+@contextmanager
+def _device(measurer: str, on: str) -> Iterator[dict[str, Any]]:
+    """Where to measure, as keywords of :func:`tuner.jobs.one_config.measure`."""
+    from tuner.executor import DEFAULT_EXECUTOR
+    from tuner.measure import FARM
+
+    if measurer != FARM:
+        yield {"measurer": measurer, "on": on}
+        return
+    from db import open_store
+
+    with open_store() as store:  # the devices of this machine
+        yield {"roster": store.roster(), "executor": DEFAULT_EXECUTOR, "measurer": FARM, "on": on}
+
+
+def _try(
+    name: str,
+    candidate: Candidate,
+    cache: CacheState,
+    device: Mapping[str, Any],
+    *,
+    explained: bool,
+) -> Tried:
     from tuner.jobs.one_config import explain as explain_artifact
     from tuner.jobs.one_config import measure as measure_config
 
     problem = candidate.problem
     trial, artifact = measure_config(
-        problem, candidate.config, generator=candidate.generator, cache=cache
+        problem, candidate.config, generator=candidate.generator, cache=cache, **device
     )
     explanation = None
     if explained and artifact is not None and trial.measurement is not None:
@@ -142,9 +171,11 @@ def _print(problem: Problem, tried: list[Tried]) -> None:
         if one.trial.measurement is None:
             print_line(f"{name}{one.trial.outcome}: {one.trial.error}")
             continue
-        print_measurement(one.trial.measurement, problem, name)
+        found = one.trial.measurement
+        where = "" if found.fidelity == "model" else f"{found.device}: "
+        print_measurement(found, problem, name + where)
         if one.explanation is None:
-            for cause, cycles in one.trial.measurement.breakdown.items():
+            for cause, cycles in found.breakdown.items():
                 print_line(f"  {cycles:>12,}  {cause}")
         if len(tried) == 1:
             print_config(one.trial.config)

@@ -140,7 +140,7 @@ def _row(schedule: Schedule, lookup: Lookup) -> dict[str, Any]:
         "error": "",
     }
     if before.fidelity != "model":
-        error = f"measured by {before.device}: `hvxtune farm run` measures there"
+        error = f"measured by {before.device}: `hvxtune kernel measure --measurer farm` does"
         return {**row, "verdict": "not here", "error": error}
     trial, _ = measure(
         schedule.problem, schedule.config, generator=schedule.generator, cache=lookup.cache

@@ -105,12 +105,13 @@ def test_a_device_is_taken_out_and_comes_back_checked(hvxtune) -> None:
 
 
 def test_one_schedule_is_run_on_a_device(hvxtune, objects: Objects) -> None:
-    ran = hvxtune("farm", "run", "scale_u8", "--on", "lab-2")
+    measure = ["kernel", "measure", "scale_u8", "--measurer", "farm", "--config"]
+    ran = hvxtune(*measure, "textbook", "--on", "lab-2")
     assert "pixel: 4,321 cycles (hardware" in ran.out
-    told = hvxtune("farm", "run", "scale_u8", "--config", "default", "--json").json
+    told = hvxtune(*measure, "default", "--json").json
     assert (told["outcome"], told["cycles"], told["fidelity"]) == ("ok", 4321, "hardware")
     objects.text = lambda config: "4321 run_error"
-    bad = hvxtune("farm", "run", "scale_u8")
+    bad = hvxtune(*measure, "textbook")
     assert bad.status == 1
     assert "run_error: it is bad" in bad.out
 
@@ -136,7 +137,6 @@ def test_a_job_runs_on_the_farm(hvxtune, objects: Objects) -> None:
         (["farm", "drain", "nobody"], "no device 'nobody'"),
         (["farm", "release", "pixel"], "nothing to release it from"),
         (["farm", "check", "--on", "lab-3"], "tagged 'lab-3'"),
-        (["farm", "run", "scale_u8", "--on", "lab-3"], "tagged 'lab-3'"),
         (["tune", "scale_u8", "--on", "phone"], "with the measurer 'qemu'"),
         (["tune", "scale_u8", "--measurer", "farm", "--cache", "cold"], "cache 'cold' on a farm"),
     ],
