@@ -87,7 +87,6 @@ PANELS: Mapping[str, Mapping[str, str | Group]] = {
                 "resume": "tuning:resume",
                 "cancel": "jobs:cancel",
                 "annotate": "annotating:annotate",
-                "top": "top:top",
             },
         ),
         "farm": Group(

@@ -1,4 +1,4 @@
-"""Lists that are shown again as they change: ``--watch`` and ``job top``."""
+"""Lists that are shown again as they change: ``--watch``."""
 
 from __future__ import annotations
 

@@ -32,7 +32,6 @@ UNTIL_STOPPED: dict[str, tuple[str, str]] = {
     "cluster conductor": ("--executor dask://{place}", "fit to run"),
     "cluster list": ("--watch", "no conductor"),
     "job watch": ("{job} --server {url}", "0/"),
-    "job top": ("--server {url}", "queued"),
     "jobs": ("--watch --server {url}", "queued"),
     "farm list": ("--watch", "no device"),
     "package watch": (str(ROOT / "examples" / "packages" / "vmulc_s8"), "cycles"),

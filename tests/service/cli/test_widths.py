@@ -31,7 +31,7 @@ LISTS = [
         ["kernel", "pipelines"],
         ["package", "list"],
     ),
-    *(["jobs"], ["jobs", "--members"], ["show", "JOB"], ["show", "BATCH"], ["job", "top"]),
+    *(["jobs"], ["jobs", "--members"], ["show", "JOB"], ["show", "BATCH"]),
     *(["cluster", "list"], ["farm", "list"], ["farm", "kinds"]),
     *(["token", "list", "--all"], ["token", "audit"], ["doctor"], ["tool", "where"]),
 ]
@@ -81,7 +81,6 @@ def test_lists_fit_the_terminal_and_cut_no_id(hvxtune, lab, monkeypatch):
         ("jobs", [lab["JOB"], lab["BATCH"]]),
         ("jobs --members", [lab["JOB"], lab["QUEUED"]]),
         ("show BATCH", [lab["BATCH"]]),
-        ("job top", [lab["QUEUED"]]),
     ):
         words = " ".join(shown[command]).split()
         assert [name for name in ids if name not in words] == []
