@@ -102,7 +102,6 @@ class SqlStore(Database, TrialStore):
     job = _of(Jobs, Jobs.find)
     jobs = _of(Jobs, Jobs.newest)
     batch = _of(Jobs, Jobs.batch)
-    job_or_batch = _of(Jobs, Jobs.job_or_batch)
     summary = _of(Jobs, Jobs.summary)
     summaries = _of(Jobs, Jobs.summaries)
     space = _of(Jobs, Jobs.space)

@@ -17,7 +17,7 @@ from db.models import BatchRow, JobRow, MeasurementRow, TrialRow
 from db.records import batch_record, problem_record, reading
 from tuner.errors import UserError
 from tuner.jobs.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
-from tuner.records.batch import Batch, NetworkLayer
+from tuner.records.batch import Batch
 from tuner.records.candidate import Problem
 from tuner.records.network_plan import NetworkPlan, plan_from_document
 from tuner.records.outcome import Outcome
@@ -26,8 +26,6 @@ from tuner.records.trial import JobState
 Listed = JobOverview | BatchProgress
 Place = tuple[float, str]
 """When a job was made, and its id."""
-_LOOKED_AT = 20
-"""Networks of one name that may be other models."""
 
 
 def batch_progress(database: Database, batch_id: str) -> BatchProgress:
@@ -91,16 +89,6 @@ def keep_plan(database: Database, batch: Batch, plan: NetworkPlan) -> None:
     with database.writing() as session:
         changed = update(BatchRow).where(BatchRow.id == batch.id)
         session.execute(changed.values(plan=plan.document()))
-
-
-def newest_like(database: Database, name: str, layers: Sequence[NetworkLayer]) -> Batch | None:
-    """The newest network called ``name`` that has these layers; ``None`` without one."""
-    named = select(BatchRow).where(BatchRow.name == name, BatchRow.kind == "network")
-    with database.reading() as session:
-        newest = session.scalars(
-            named.order_by(BatchRow.created_at.desc(), BatchRow.id.desc()).limit(_LOOKED_AT)
-        )
-        return next((b for b in map(batch_record, newest) if b.layers == tuple(layers)), None)
 
 
 def newest_networks(database: Database, limit: int) -> list[BatchProgress]:

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from db.jobs.ids import as_typed
 from db.models import BatchRow, JobRow
 from db.records import batch_record
-from tuner.errors import UserError
 from tuner.keeping.store import pick_batch_id, pick_job_id
 from tuner.records.batch import Batch
 
@@ -40,35 +39,14 @@ def find_batch(session: Session, given: str) -> Batch:
     return batch_of(session, start if start in alike else alike[0])
 
 
-def find_job_or_batch(session: Session, given: str) -> JobRow | Batch:
-    """The one of both; a start that a batch shares with its own jobs means the batch."""
-    start = as_typed(given)
-    row = session.get(JobRow, start)
-    if row is not None or not start:
-        return row or find_job(session, start)
-    batches = _batches_alike(session, start)
-    if start in batches:
-        return batch_of(session, start)
-    jobs = _jobs_alike(session, start, outside=batches[0] if len(batches) == 1 else None)
-    if len(batches) + len(jobs) > 1:
-        raise UserError(
-            f"'{given}' is the start of several jobs or batches",
-            accepted=", ".join([*batches, *jobs][: _SHOWN - 1]),
-            next_step="`hvxtune jobs` lists them",
-        )
-    return batch_of(session, batches[0]) if batches else find_job(session, start)
-
-
 def batch_of(session: Session, batch_id: str) -> Batch:
     """The batch whose whole id is ``batch_id``, which jobs name."""
     return batch_record(session.get_one(BatchRow, batch_id))
 
 
-def _jobs_alike(session: Session, start: str, outside: str | None = None) -> Sequence[str]:
-    """The newest jobs whose ids begin so, ``outside`` a batch."""
+def _jobs_alike(session: Session, start: str) -> Sequence[str]:
+    """The newest jobs whose ids begin so."""
     newest = select(JobRow.id).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(_SHOWN)
-    if outside is not None:
-        newest = newest.where(JobRow.batch_id.is_distinct_from(outside))
     return session.scalars(newest.where(JobRow.id.startswith(start, autoescape=True))).all()
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from db.database import Part
 from db.jobs.events import JobEvent, read_after
-from db.jobs.finding import find_batch, find_job, find_job_or_batch
+from db.jobs.finding import find_batch, find_job
 from db.jobs.new_job import insert_batch, insert_job
 from db.jobs.queries import JobSummary, summaries_of
 from db.models import JobRow, SpaceRow
@@ -43,13 +43,6 @@ class Jobs(Part):
     def batch(self, batch_id: str) -> Batch:
         with self._database.reading() as session:
             return find_batch(session, batch_id)
-
-    def job_or_batch(self, given: str) -> Job | Batch:
-        """The one job or batch with the id, or the start of one, that a person typed. A start
-        that a batch shares with jobs of its own means the batch."""
-        with self._database.reading() as session:
-            found = find_job_or_batch(session, given)
-            return job_record(found) if isinstance(found, JobRow) else found
 
     def newest(self, limit: int = 50) -> list[Job]:
         with self._database.reading() as session:

@@ -168,22 +168,6 @@ class JobQueriesConformance:
         ended = batch_progress(store, batch.id)
         assert (ended.state, ended.open, ended.version != before) == ("done", False, True)
 
-    def test_one_job_or_batch_is_found_by_the_start_of_its_id(
-        self, store: SqlStore, job: str
-    ) -> None:
-        assert store.job_or_batch(job) == store.job(job)
-        batch = store.create_batch(NETWORK, [new_job("a")])
-        (member,) = batch.members
-        for given in (batch.id, batch.id.upper(), batch.id[:9]):
-            assert store.job_or_batch(given) == batch
-        assert store.job_or_batch(member.job) == store.job(member.job)
-        with pytest.raises(UserError, match="several jobs or batches") as refused:
-            store.job_or_batch(batch.id[:1])
-        assert batch.id in refused.value.accepted
-        for nothing in ("zzz", ""):
-            with pytest.raises(UserError, match=f"no job '{nothing}'"):
-                store.job_or_batch(nothing)
-
     def test_a_record_that_is_none_is_told_as_damage(self, store: SqlStore) -> None:
         batch = store.create_batch(NETWORK, [new_job("a")])
         good = batch.document()

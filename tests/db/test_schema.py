@@ -16,7 +16,7 @@ import db.schema
 from db import open_store
 from db.base import Base
 from db.engine import find_url, make_engine, place_of
-from db.jobs.batches import keep_plan, newest_like, plan_of
+from db.jobs.batches import keep_plan, plan_of
 from db.schema import SCHEMA_VERSION, create, ensure_schema
 from tests.tuner.jobs.test_network_plans import LAYERS, PLAN
 from tuner.conformance.stores import NETWORK, new_job
@@ -54,9 +54,6 @@ def test_a_plan_is_kept_with_its_network_and_damage_to_it_is_told(state: Path) -
         keep_plan(store, made, PLAN)
         assert plan_of(store, made.id) == PLAN
         assert store.batch(made.id) == made
-        assert newest_like(store, NETWORK.name, LAYERS) == made
-        assert newest_like(store, NETWORK.name, LAYERS[:2]) is None
-        assert newest_like(store, "another", LAYERS) is None
         with pytest.raises(UserError, match="a plan of 3 layers for three layers"):
             keep_plan(store, replace(made, layers=LAYERS[:2]), PLAN)
         with store.writing() as session:
