@@ -51,6 +51,17 @@ class TuneResult:
     doubt: Doubt | Unknown | None = None
     """How far the choice of ``best`` rests on assumed costs (:mod:`tuner.search.doubt`)."""
 
+    def __repr__(self) -> str:
+        """What a person at a prompt wants to know; the attributes have the rest."""
+        problem, trials = self.job.spec.problem, sum(self.outcomes.values())
+        told = f"{self.job.state.value}, {trials} trials ({self.outcomes.get('ok', 0)} ok)"
+        cycles = _cycles(self.best)
+        best = "nothing valid" if cycles is None else f"best {cycles:,} cycles"
+        if self.headline is not None:
+            best += f", {self.headline.speedup:.2f}x against {self.headline.name}"
+        what = f"{problem.workload.label}, contract {problem.contract.value}, {problem.target.name}"
+        return f"<TuneResult of job {self.job.id}: {what}: {told}; {best}>"
+
     def to_frame(self) -> Any:
         """The trials as a ``pandas.DataFrame``, a row each. Cycles are those of the fidelity beside
         them; knobs are ``config_NAME``. ``ToolchainError`` without pandas."""

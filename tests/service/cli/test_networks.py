@@ -114,6 +114,39 @@ def test_a_plan_says_which_unit_runs_what_and_where_its_times_come_from(
     assert made["latency_us"] >= made["bound_us"] > 35
 
 
+MESH = """
+[units.arm]
+host = true
+macs_per_us = 20.0
+moved_bytes_per_us = 8.0
+[units.mesh]
+elements = 200
+coordinators = 8
+element_bytes = 4096
+macs_per_us = 20.0
+moved_bytes_per_us = 80.0
+exchange_bytes_per_us = 100.0
+[[links]]
+between = ["arm", "mesh"]
+bytes_per_us = 4000.0
+dma = true
+"""
+
+
+@pytest.mark.usefixtures("state")
+def test_a_plan_says_what_each_coordinator_of_a_mesh_has(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "board.toml"
+    path.write_text(MESH)
+    command = ["network", "plan", str(model), "--topology", str(path), "--seconds", "60"]
+    assert main([*command, "--objective", "throughput", "--json"]) == 0
+    coordinators = json.loads(capsys.readouterr().out)["meshes"]["mesh"]
+    assert len(coordinators) == 8
+    shared = {share["layer"] for own in coordinators for share in own}
+    assert {"MatMul_2", "MatMul_28"} <= shared
+
+
 @pytest.fixture(scope="module")
 def residual(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An inverted residual: in channel blocks, the expansion in the call of what follows it."""

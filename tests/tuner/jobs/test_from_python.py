@@ -37,6 +37,10 @@ def test_a_misspelt_keyword_names_the_nearest_of_all(function: Any) -> None:
 
 def test_trials_become_a_data_frame(stand_ins: None) -> None:
     found = tuner.tune("scale_u8", **OPTIONS)
+    told = f"{found.job.id}: scale_u8"
+    assert told in repr(found)
+    assert "done, 6 trials (6 ok); best " in repr(found)
+    assert len(repr(found)) < 250
     frame = found.to_frame()
     assert isinstance(frame, pd.DataFrame)
     assert list(frame["trial"]) == [trial.number for trial in found.trials] == list(range(6))
