@@ -2,8 +2,8 @@
 
 The simulator takes exactly the options that hvxtune gives the real one and runs the program under
 qemu-hexagon, by the rig's loader, which stands in for the C library and its start code: so the
-compiler makes a shared object. The clock counts packets. What is printed and the profile of packets
-have the form that others have published, and made-up figures. There is no timing, and nothing here
+compiler makes a shared object. The clock counts packets. What is printed
+has the form that others have published, and made-up figures. There is no timing, and nothing here
 says whether the real start code, C library or caches do what the program wants of them.
 """
 
@@ -40,29 +40,18 @@ values, at = {{}}, 1
 while at < len(arguments) and arguments[at].startswith("--"):
     name = arguments[at]
     at += 1
-    if name in ("--usefs", "--pmu_statsfile", "--packet_analyze"):
+    if name in ("--usefs", "--pmu_statsfile"):
         values[name] = arguments[at]
         at += 1
     elif name not in ("--timing", "--simulated_returnval"):
         refuse(f"unknown option {{name}}")
-if len(values) != 3 or len(arguments) != at + 1:
+if len(values) != 2 or len(arguments) != at + 1:
     refuse("not one program, last")
 if set(os.environ) - {{"LC_CTYPE"}}:  # which Python itself sets
     refuse("the environment is not empty")
 end_with_me = lambda: ctypes.CDLL(None).prctl(1, 9)  # as the real one has no second process
 done = subprocess.run([*TOOL, "3", arguments[at]], env={{}}, preexec_fn=end_with_me)
 Path(values["--pmu_statsfile"]).write_text("PMU statistics of a stand-in\\nPCYCLES : 1000\\n")
-packets = {{
-    "version": "9.1" if trouble == "other profile" else "2.5",
-    "siminfo": {{"revid": "8d66", "core": "V66_STAND_IN", "cache_config": "none"}},
-    "core_packet_profile": {{
-        "0x000069bc": {{"commits": 12, "stalls": {{"DU_CYCLES": 5, "TOTAL_STALLS": 5}}}},
-        "0x000069cc": {{"commits": 8, "stalls": {{"IU_CYCLES": 2, "TOTAL_STALLS": 2}}}},
-        "0xdeadbeef": {{"commits": 999}},
-    }},
-}}
-if trouble != "no profile":
-    Path(values["--packet_analyze"]).write_text(json.dumps(packets))
 print("\\nDone!\\n\\tT0: Insns=2 Packets=1\\n\\tT1: Insns=0 Packets=0")
 total = {{"no cycles": "", "zero cycles": " Pcycles=0"}}.get(trouble, f" Pcycles={{10**15}}")
 print(f"\\tTotal: Insns=2{{total}}", flush=True)
@@ -146,5 +135,5 @@ def make_tools(root: Path, arch: str = "v66") -> Path:
 
 def trouble(root: Path, kind: str) -> None:
     """From now on the stand-in of ``root`` has this trouble: ``another program``, ``no cycles``,
-    ``zero cycles``, ``other profile``, ``no profile`` or ``no licence``; none if empty."""
+    ``zero cycles`` or ``no licence``; none if empty."""
     (root / "Tools/bin/trouble").write_text(kind)

@@ -170,29 +170,6 @@ class Image:
         place, told = self.place(int(np.argmax(changed)))
         return f"wrote {place} ({told})"
 
-    def outputs_in(self, returned: Bytes) -> list[list[Array]]:
-        """The outputs of each case in a ``returned`` image, whatever they are; without the practice
-        calls."""
-        pairs = zip(self.cases.cases, self.starts, strict=True)
-        return [
-            [
-                _elements(returned, argument, start).copy()
-                for argument, start in zip(case.arguments, starts, strict=True)
-                if argument.spec.role == "output"
-            ]
-            for case, starts in list(pairs)[self.practice_calls :]
-        ]
-
-    def accepting(self, returned: Bytes) -> Image:
-        """The same, but right are the outputs of a ``returned`` image."""
-        after = self.after.copy()
-        for case, starts in zip(self.cases.cases, self.starts, strict=True):
-            for argument, start in zip(case.arguments, starts, strict=True):
-                if argument.spec.role == "output":
-                    made = _elements(returned, argument, start)
-                    _elements(after, argument, start)[...] = made
-        return replace(self, after=after)
-
     def _with_refused(self, refused_cases: int) -> Bytes:
         refused = [
             part

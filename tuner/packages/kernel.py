@@ -60,7 +60,7 @@ class PackageKernel(PackagedKernel):
             one.names & manifest.params.keys() for one in constraints
         )
         self.build.check(package)
-        self._reference = reference_of(package, self)
+        self._reference = reference_of(package)
 
     @cached_property
     def build(self) -> Build:

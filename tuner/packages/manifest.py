@@ -159,15 +159,8 @@ class GeneratorReference(Strict):
     kind: Literal["generator"]
 
 
-class NaiveReference(Strict):
-    """The package's own code with a config that is trusted, run on the simulator."""
-
-    kind: Literal["naive"]
-    config: dict[str, int | str]
-
-
 Reference = Annotated[
-    NumpyReference | GoldenReference | NaiveReference | GeneratorReference,
+    NumpyReference | GoldenReference | GeneratorReference,
     Field(discriminator="kind"),
 ]
 
@@ -418,13 +411,8 @@ def _space(manifest: Manifest) -> Iterator[Fault]:
         strings = [one for one in knob.choices if isinstance(one, str)]
         if bad := [one for one in strings if not re.fullmatch(r"[A-Za-z0-9_.+-]{1,64}", one)]:
             yield ["knobs", name, "choices"], f"{bad[0]!r}", "letters, digits, _ . + -"
-    one_shape = isinstance(manifest.reference, GoldenReference | NaiveReference)
-    if one_shape and manifest.contracts != ["static"]:
-        yield (
-            ["contracts"],
-            f"a {manifest.reference.kind} reference knows one shape",
-            'contracts = ["static"]',
-        )
+    if isinstance(manifest.reference, GoldenReference) and manifest.contracts != ["static"]:
+        yield ["contracts"], "a golden reference knows one shape", 'contracts = ["static"]'
     is_generator = isinstance(manifest.build, GeneratorOptions)
     if isinstance(manifest.reference, GeneratorReference) and not is_generator:
         yield ["reference", "kind"], "the build is not a generator", "numpy, golden"
@@ -446,11 +434,6 @@ def _space(manifest: Manifest) -> Iterator[Fault]:
             space.config(values)
         except UserError as error:
             yield ["configs", name], error.message, error.accepted
-    if isinstance(manifest.reference, NaiveReference):
-        try:
-            space.config(manifest.reference.config)
-        except UserError as error:
-            yield ["reference", "config"], error.message, error.accepted
 
 
 STRIDE = re.compile(r"([A-Za-z_]\w*)\.stride(?:_([1-5]))?")

@@ -11,23 +11,17 @@ from math import prod
 
 import numpy as np
 
-from tuner.codegen.packaged import PackagedKernel, PackageGenerator
-from tuner.errors import CandidateError, UserError
+from tuner.errors import UserError
 from tuner.kernels.kernel import Array
 from tuner.machine.whole_files import write_whole
 from tuner.packages.files import Package
-from tuner.packages.manifest import GoldenReference, NaiveReference, NumpyReference
+from tuner.packages.manifest import GoldenReference, NumpyReference
 from tuner.packages.python_code import PythonFailedError, reference_outputs
 from tuner.paths import cached
 from tuner.problem.buffers import BufferSpec
-from tuner.problem.contract import Contract
-from tuner.problem.target import BASELINE_TARGET, find_target
-from tuner.records.candidate import Candidate
-from tuner.space import Config
 
 _FOLDER = "package-references"
 _MOST_FILES = 128
-_NAIVE_LIMIT_S = 120.0
 
 
 class Reference(ABC):
@@ -145,48 +139,6 @@ class GeneratorAlgorithm(Reference):
         return algorithm_of(self._package).references(values, specs, calls)
 
 
-class NaiveBuild(Reference):
-    """The outputs of the package's own code with a config that is trusted, on the simulator."""
-
-    def __init__(self, kernel: PackagedKernel, table: NaiveReference) -> None:
-        self._kernel = kernel
-        self._config = Config(table.config)
-
-    def outputs(
-        self,
-        values: Mapping[str, int],
-        specs: Sequence[BufferSpec],
-        calls: Sequence[Sequence[Array]],
-    ) -> list[list[Array]]:
-        from tuner.measure.cases import CaseSet, case_of
-        from tuner.measure.image import image_of
-        from tuner.measure.qemu.model import find_model
-        from tuner.measure.qemu.session import Orders
-        from tuner.measure.qemu.simulation import outputs_of
-
-        params = {param.name: values[param.name] for param in self._kernel.params}
-        target = find_target(BASELINE_TARGET)
-        problem = self._kernel.problem(params, Contract.STATIC, target)
-        blank = [np.zeros(spec.shape, spec.dtype) for spec in specs if spec.role == "output"]
-        scalars = self._kernel.scalars(params)
-        cases = tuple(
-            case_of("naive", specs, [*inputs, *blank], problem.contract, target, scalars)
-            for inputs in calls
-        )
-        orders = Orders(find_model(target.arch), target)
-        image = image_of(CaseSet(cases), target, practice_calls=orders.timed_call - 1)
-        try:
-            with PackageGenerator(1) as generator:
-                artifact = generator.compile(Candidate(problem, self._config, generator.name))
-            return outputs_of(artifact, image, orders, _NAIVE_LIMIT_S)
-        except CandidateError as error:
-            raise UserError(
-                f"the naive reference of {self._kernel.name} fails: {error.message}",
-                accepted="a config whose code is right",
-                next_step="change reference.config in kernel.toml, or the code",
-            ) from None
-
-
 def _unpacked(data: bytes, outputs: Sequence[BufferSpec], calls: int) -> list[list[Array]]:
     """``ValueError`` if there is not enough of it."""
     found, offset = [], 0
@@ -207,13 +159,11 @@ def _sweep() -> None:
         path.unlink(missing_ok=True)
 
 
-def reference_of(package: Package, kernel: PackagedKernel) -> Reference:
+def reference_of(package: Package) -> Reference:
     """The reference that ``kernel.toml`` names."""
     table = package.manifest.reference
     if isinstance(table, GoldenReference):
         return GoldenFiles(package, table)
-    if isinstance(table, NaiveReference):
-        return NaiveBuild(kernel, table)
     if isinstance(table, NumpyReference):
         return NumpyFunction(package, table)
     return GeneratorAlgorithm(package)

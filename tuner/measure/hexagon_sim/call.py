@@ -29,6 +29,7 @@ from tuner.measure.dsp.queue import (
     read_records,
     results_of,
 )
+from tuner.measure.hexagon_sim.report import counters_in
 from tuner.paths import cached
 
 _POLL_S = 0.05
@@ -78,9 +79,6 @@ class Form(Protocol):
 
     def check(self, results: Results, said: str, status: int) -> None:
         """``DeviceError`` if what the simulator ``said`` cannot be."""
-
-    def counters(self, folder: Path, results: Results) -> Mapping[str, int]:
-        """Counters of the whole run by name."""
 
 
 class SimulatorCalls:
@@ -203,7 +201,7 @@ class SimulatorCalls:
             timed_out=timed_out,
             temperature_c=None,
             run_s=run_s,
-            counters=self._form.counters(folder, results),
+            counters=counters_in(folder),
         )
 
 

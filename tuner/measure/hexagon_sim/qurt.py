@@ -11,7 +11,7 @@ from tuner.identity import digest_of_bytes
 from tuner.measure.dsp.queue import Results
 from tuner.measure.dsp.sdk import SimulatorParts
 from tuner.measure.dsp.shared_object import driver
-from tuner.measure.hexagon_sim.report import MOST_TEXT_BYTES, PMU_FILE, read_counters, read_pcycles
+from tuner.measure.hexagon_sim.report import PMU_FILE, read_pcycles
 
 DRIVER = "driver.so"
 
@@ -58,14 +58,6 @@ class QurtForm:
             raise DeviceError(
                 f"the simulator counted {timed} cycles in timed calls, but {whole} in the whole run"
             )
-
-    def counters(self, folder: Path, results: Results) -> Mapping[str, int]:
-        """Of the simulator's file; none if it wrote none, as one that was killed."""
-        try:
-            with (folder / PMU_FILE).open(encoding="utf-8", errors="replace") as file:
-                return read_counters(file.read(MOST_TEXT_BYTES))
-        except FileNotFoundError:
-            return {}
 
 
 COSIM_FILE, OSAM_FILE = "q6ss.cfg", "osam.cfg"

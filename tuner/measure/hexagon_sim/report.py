@@ -13,6 +13,7 @@ A line of the file is a counter's name or number and a value, with anything betw
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 PMU_FILE = "pmu_stats.txt"
 MOST_TEXT_BYTES = 1 << 20
@@ -35,3 +36,12 @@ def read_counters(text: str) -> dict[str, int]:
     value of each. Other lines are passed over."""
     lines = (_COUNTER.match(line) for line in text[-MOST_TEXT_BYTES:].splitlines())
     return {found[1].strip(): int(found[2]) for found in lines if found is not None}
+
+
+def counters_in(folder: Path) -> dict[str, int]:
+    """The counters of the run in ``folder``; none if it wrote none, as one that was killed."""
+    try:
+        with (folder / PMU_FILE).open(encoding="utf-8", errors="replace") as file:
+            return read_counters(file.read(MOST_TEXT_BYTES))
+    except FileNotFoundError:
+        return {}

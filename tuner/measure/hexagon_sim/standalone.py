@@ -26,15 +26,13 @@ from tuner.identity import digest_of
 from tuner.measure.dsp.queue import Results
 from tuner.measure.dsp.sdk import MORE_READS_VARIABLE, SDK_VARIABLES, TOOLS
 from tuner.measure.harness import STANDALONE_HEADERS, STANDALONE_SOURCES
-from tuner.measure.hexagon_sim.packets import read_packets
-from tuner.measure.hexagon_sim.report import MOST_TEXT_BYTES, PMU_FILE, read_counters, read_pcycles
+from tuner.measure.hexagon_sim.report import PMU_FILE, read_pcycles
 from tuner.paths import cached
 
-PROGRAM, PACKETS = "driver.elf", "packets.json"
+PROGRAM = "driver.elf"
 _BUILT = "hexagon-sim-programs"
 _BUILD_S = 120.0
 _POLL_S = 0.05
-_MOST_PROFILE_BYTES = 1 << 26
 _SIMULATOR, _COMPILER, _LIBRARIES = "bin/hexagon-sim", "bin/hexagon-clang", "target/hexagon/lib"
 _ARCH = re.compile(r"v\d\d+")
 
@@ -130,7 +128,6 @@ class StandaloneForm:
             *("--timing", "--simulated_returnval"),
             *("--usefs", str(folder)),
             *("--pmu_statsfile", str(folder / PMU_FILE)),
-            *("--packet_analyze", str(folder / PACKETS)),
             str(folder / PROGRAM),
         ]
 
@@ -159,29 +156,6 @@ class StandaloneForm:
                 accepted="a last line with Pcycles=N, N above 0",
                 next_step="use tools whose hexagon-sim prints it, and report the version of yours",
             )
-
-    def counters(self, folder: Path, results: Results) -> Mapping[str, int]:
-        """Of the whole run: packets, stalls by cause and PMU events; ``DeviceError`` if a run that
-        ended well left no profile of packets, or one of another form."""
-        found = {}
-        with contextlib.suppress(FileNotFoundError):
-            found = read_counters(_read(folder / PMU_FILE, MOST_TEXT_BYTES))
-        if not results.complete:
-            return found
-        try:
-            profile = read_packets(_read(folder / PACKETS, _MOST_PROFILE_BYTES))
-        except FileNotFoundError:
-            raise DeviceError(
-                f"{self._tools.simulator} wrote no file for --packet_analyze",
-                next_step="use tools whose hexagon-sim has that option",
-            ) from None
-        most = sorted(profile.stalls.items(), key=lambda one: (-one[1], one[0]))
-        return {"packets": profile.commits, **dict(most), **found}
-
-
-def _read(file: Path, most: int) -> str:
-    with file.open(encoding="utf-8", errors="replace") as opened:
-        return opened.read(most)
 
 
 def _contents() -> dict[str, str]:

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from tuner.codegen.toolchain import built
 from tuner.errors import CandidateError, DeviceError, InternalError, ToolchainError
-from tuner.kernels.kernel import Array
 from tuner.measure.cases import Bytes, poison_descriptor
 from tuner.measure.harness import LINKER_SCRIPT, linux_user_harness
 from tuner.measure.harness.linking import (
@@ -534,28 +533,6 @@ def simulate(
             link_s=linked_at - start,
             run_s=ended_at - linked_at,
         )
-
-
-def outputs_of(
-    artifact: Artifact, image: Image, orders: Orders, timeout_s: float
-) -> list[list[Array]]:
-    """The outputs of ``artifact`` in each case of ``image``, whatever they are.
-
-    Raises as :func:`simulate`, for writes elsewhere as well.
-    """
-    screen(artifact.object_bytes, orders.target.arch, lacked_by(find_simulator().release))
-    with (
-        linked(artifact, orders.target.arch) as program,
-        Session(
-            replace(orders, candidate_bytes=program.code_bytes), packed_bounds(image)
-        ) as session,
-        ImageMemory(image) as memory,
-    ):
-        ending = run(find_simulator(), program, session, memory.descriptor, timeout_s)
-        returned = memory.contents()
-        right = image.accepting(returned)
-        judge(ending, session.results(), program, right, returned, orders.target, timeout_s)
-        return image.outputs_in(returned)
 
 
 def _texts(session: Session, results: Results) -> tuple[str, ...]:

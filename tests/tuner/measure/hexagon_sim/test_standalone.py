@@ -13,7 +13,6 @@ from tuner.errors import CandidateError, DeviceError, UserError
 from tuner.measure.device import Bundle, BundleEntry, Limits, Sampled
 from tuner.measure.dsp.sdk import SDK_VARIABLES
 from tuner.measure.hexagon_sim.device import HexagonSim, HexagonSimMeasurer, HexagonSimSettings
-from tuner.measure.hexagon_sim.packets import read_packets
 from tuner.problem.target import find_target
 
 
@@ -57,7 +56,7 @@ def test_each_candidate_has_a_process_and_a_result_of_its_own(tools: Path) -> No
         assert first.measurement.cycles == last.measurement.cycles > 1
         assert first.measurement.fidelity == "cycle_accurate"
         noticed = device.noticed()["PMU"]
-        assert "packets 20, DU_CYCLES 5, IU_CYCLES 2" in noticed, "without the idle threads' 999"
+        assert noticed == "PCYCLES 1,000"
         assert "stand-alone" in device.probe("nonce").details["simulator"]
 
 
@@ -66,7 +65,7 @@ def test_each_candidate_has_a_process_and_a_result_of_its_own(tools: Path) -> No
     ("kind", "says"),
     [
         ("another program", "did not run the driver (status 2); it said: usage: frobnicate FILE"),
-        ("no profile", "wrote no file for --packet_analyze"),
+        ("no cycles", "printed no cycles"),
     ],
 )
 def test_what_it_cannot_say_is_told_in_a_line_with_the_next_step(
@@ -107,23 +106,3 @@ def test_the_measurer_takes_the_tools_alone_and_names_what_they_lack(
         (root / "Tools/bin/hexagon-clang").unlink()
         with pytest.raises(UserError, match="have no Tools/bin/hexagon-clang"):
             measurer.require(find_target("hexagon-v68"))
-
-
-# Never several at once
-
-
-# The profile of packets
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        "[" * 100_000,
-        '{"version": "3.0", "core_packet_profile": {}}',
-        '{"version": "2.5", "core_packet_profile": {"0x10": {"commits": -1}}}',
-    ],
-)
-def test_another_form_is_refused(document: str) -> None:
-    with pytest.raises(DeviceError, match="of another form") as caught:
-        read_packets(document)
-    assert caught.value.next_step
