@@ -4,10 +4,9 @@ The service runs as one process with the options of `hvxtune serve`, its real ga
 The empty route is a plain FastAPI route (`async def`, answers `{}`) of the same application: it
 passes the same server, the same token check and the same middleware, and nothing else. The
 best-query passes those too, but is answered before FastAPI looks for a route, so it may take less
-time than an empty one. `python -m benchmarks.load_client`, a process of its own, sends the requests
-to both, in turns of half a second: other load on the machine then meets both alike, and shares are
-medians over turns. Queries ask for workloads that nobody asked for before (`first`: among all
-250,000, each once), and by popularity (Zipf), as builds do.
+time than an empty one. Both are asked in turns of half a second: other load on the machine then
+meets both alike, and shares are medians over turns. Queries ask for workloads that nobody asked for
+before (`first`: among all 250,000, each once), and by popularity (Zipf), as builds do.
 
 It fails unless, for both, the throughput is at least 90 % of the empty route's, and the 99th
 percentile at most 1.3 times the empty route's.
@@ -16,25 +15,23 @@ percentile at most 1.3 times the empty route's.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 from urllib.parse import urlencode
 
-import psutil
+import uvloop
 
 from benchmarks import million_schedules
 from benchmarks.harness import Report
+from benchmarks.load_client import Load, ask_in_turns
 from tuner.problem.default_target import DEFAULT_TARGET
 
 P99_LIMIT = 1.3
@@ -42,18 +39,6 @@ SHARE_LIMIT = 0.9
 QUERIES = 200_000
 KINDS = ("empty", "first", "popular")
 EMPTY = "/bench/empty"
-
-
-@dataclass(frozen=True)
-class Load:
-    """What the client found for one kind of request in one turn."""
-
-    requests_per_s: float
-    p50_ms: float
-    p99_ms: float
-    answered: int
-    server_s: float
-    """Processor time of the service: other load on the machine changes it less."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -75,8 +60,16 @@ def run(given: argparse.Namespace, report: Report) -> None:
         f"{os.cpu_count()} processors, load average {os.getloadavg()[0]:.1f} before, turns of "
         f"{given.slice:g} s, {given.seconds:g} s of each"
     )
-    with tempfile.TemporaryDirectory() as work, served(place) as server:
-        found = load(server, [write_paths(kind, Path(work)) for kind in KINDS], given)
+    paths = {kind: paths_of(kind) for kind in KINDS}
+    with served(place) as server:
+        found = uvloop.run(
+            ask_in_turns(
+                *(server.port, server.pid, server.token, paths),
+                connections=given.connections,
+                seconds=given.seconds,
+                turn_s=given.slice,
+            )
+        )
     compare(found, report)
 
 
@@ -120,49 +113,19 @@ def _server_us(loads: list[Load]) -> float:
     return 1e6 * sum(one.server_s for one in loads) / sum(one.answered for one in loads)
 
 
-def write_paths(kind: str, work: Path) -> Path:
-    """The requests of a kind, one path a line, as an HTTP client writes them."""
-    file = work / kind
+def paths_of(kind: str) -> list[str]:
+    """The requests of a kind, as an HTTP client writes them."""
     if kind == "empty":
-        file.write_text(EMPTY + "\n")
-        return file
-    with file.open("w") as lines:
-        for kernel, params, contract in million_schedules.requests(kind, QUERIES, seed=1):
-            query = {
-                "kernel": kernel,
-                "param": ",".join(f"{name}={value}" for name, value in params.items()),
-                "target": DEFAULT_TARGET,
-                "contract": contract.value,
-            }
-            lines.write(f"/v1/schedules/best?{urlencode(query)}\n")
-    return file
-
-
-def load(server: Server, paths: list[Path], given: argparse.Namespace) -> dict[str, list[Load]]:
-    """One run of the client; ends the benchmark if an answer was not 200."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "benchmarks.load_client", "--port", str(server.port)),
-            *("--paths", *map(str, paths), "--connections", str(given.connections)),
-            *("--seconds", str(given.seconds), "--slice", str(given.slice)),
-            *("--token", server.token, "--pid", str(server.process.pid)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=len(paths) * given.seconds * 2 + 60,
-    )
-    if done.returncode != 0:
-        sys.exit(f"the load client failed: {done.stderr}")
-    found: dict[str, list[Load]] = {file.name: [] for file in paths}
-    for line in done.stdout.splitlines():
-        figures: dict[str, Any] = json.loads(line)
-        kind = paths[figures["of"]].name
-        if not set(figures["statuses"]) <= {"200"} or figures["lost"]:
-            sys.exit(f"not every answer to {kind} was 200: {line}")
-        if kind == "first" and figures["again"]:
-            sys.exit(f"all {QUERIES:,} workloads were asked for: take fewer --seconds")
-        names = ("requests_per_s", "p50_ms", "p99_ms", "answered", "server_s")
-        found[kind].append(Load(*(figures[name] for name in names)))
+        return [EMPTY]
+    found = []
+    for kernel, params, contract in million_schedules.requests(kind, QUERIES, seed=1):
+        query = {
+            "kernel": kernel,
+            "param": ",".join(f"{name}={value}" for name, value in params.items()),
+            "target": DEFAULT_TARGET,
+            "contract": contract.value,
+        }
+        found.append(f"/v1/schedules/best?{urlencode(query)}")
     return found
 
 
@@ -170,7 +133,7 @@ def load(server: Server, paths: list[Path], given: argparse.Namespace) -> dict[s
 class Server:
     """The running service."""
 
-    process: psutil.Process
+    pid: int
     port: int
     token: str
 
@@ -193,7 +156,7 @@ def served(place: Path) -> Iterator[Server]:
             token = process.stdout.readline().strip()
             if not token:
                 sys.exit("the service did not start")
-            yield Server(psutil.Process(process.pid), listener.getsockname()[1], token)
+            yield Server(process.pid, listener.getsockname()[1], token)
         finally:
             process.terminate()
             try:
