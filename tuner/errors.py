@@ -119,4 +119,5 @@ class CandidateError(HvxtuneError):
 
     def __init__(self, outcome: Outcome, message: str) -> None:
         super().__init__(message)
+        self.args = (outcome, message)  # what a copy in another process is made from
         self.outcome = outcome

@@ -267,47 +267,40 @@ def fastest_of(past: Iterable[PastTrial], each: int) -> list[PastTrial]:
 def pick_job_id(given: str, ids: Iterable[str], batches: Iterable[str] = ()) -> str:
     """The one of ``ids`` (newest first) that is ``given`` or starts with it; else ``UserError``,
     which says so if it is the id of one of ``batches``."""
-    known = list(ids)
-    if given in known:
-        return given
-    matches = [job_id for job_id in known if given and job_id.startswith(given)]
-    if len(matches) == 1:
-        return matches[0]
-    if not matches and given in batches:
+    if given in batches:
         raise UserError(
             f"'{given}' is a batch of jobs, not a job",
             accepted="one of its jobs",
             next_step=f"`hvxtune show {given}` lists them",
         )
-    error = UserError if matches else NotStoredError
-    raise error(
-        f"'{given}' is the start of several jobs" if matches else f"no job '{given}'",
-        accepted=", ".join((matches or known)[:5]),
-        next_step="`hvxtune jobs` lists them" if known else "`hvxtune tune KERNEL` makes the first",
-    )
+    return _picked(given, list(ids), ("job", "jobs"), "KERNEL")
 
 
 def pick_batch_id(given: str, ids: Iterable[str], jobs: Iterable[str] = ()) -> str:
     """:func:`pick_job_id` of batches: it says so if ``given`` is the id of one of ``jobs``."""
     known = list(ids)
-    if given in known:
-        return given
-    matches = [batch_id for batch_id in known if given and batch_id.startswith(given)]
-    if len(matches) == 1:
-        return matches[0]
-    if not matches and given in jobs:
+    if given in jobs:
         raise UserError(
             f"'{given}' is a job, not a network or set",
             accepted=", ".join(known[:5]),
             next_step=f"`hvxtune show {given}` shows it",
         )
+    return _picked(given, known, ("batch", "batches"), "--set SET")
+
+
+def _picked(given: str, known: list[str], named: tuple[str, str], what: str) -> str:
+    if given in known:
+        return given
+    matches = [one for one in known if given and one.startswith(given)]
+    if len(matches) == 1:
+        return matches[0]
     error = UserError if matches else NotStoredError
     raise error(
-        f"'{given}' is the start of several batches" if matches else f"no batch '{given}'",
+        f"'{given}' is the start of several {named[1]}" if matches else f"no {named[0]} '{given}'",
         accepted=", ".join((matches or known)[:5]),
         next_step="`hvxtune jobs` lists them"
         if known
-        else "`hvxtune tune --set SET` makes the first",
+        else f"`hvxtune tune {what}` makes the first",
     )
 
 

@@ -22,6 +22,7 @@ from tuner.log_ids import ids
 from tuner.machine.addresses import in_url
 from tuner.machine.fitness import Abilities, Capacity, Examined, Lack, Worker
 from tuner.measure.measurer import DEVICE_ATTEMPTS
+from tuner.records.documents import read_record
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -132,7 +133,7 @@ class Cluster:
         except (OSError, TimeoutError, RuntimeError) as error:
             raise self._unreachable(error) from None
         found = [
-            (str(one["name"]), int(one["nthreads"]), Offer.from_dict(one["metrics"][REPORT]))
+            (str(one["name"]), int(one["nthreads"]), read_record(Offer, one["metrics"][REPORT]))
             for one in listed.values()
             if REPORT in one.get("metrics", {})
         ]

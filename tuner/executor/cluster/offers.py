@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tuner.errors import HvxtuneError
 from tuner.identity import digest_of
@@ -80,46 +79,6 @@ class Offer:
         """As one machine's."""
         able = tuple(dict.fromkeys(one.name for one in self.measurers))
         return Examined(Abilities(able, self.devices), self.lacks, self.without)
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON form: what a worker tells the scheduler with each heartbeat."""
-        return {
-            "generators": dict(self.generators),
-            "measurers": [
-                {
-                    **vars(one),
-                    "fingerprint": dict(one.fingerprint),
-                    "counted": list(one.counted),
-                    "targets": list(one.targets),
-                    "devices": [list(tags) for tags in one.devices],
-                }
-                for one in self.measurers
-            ],
-            "devices": [list(tags) for tags in self.devices],
-            "lacks": [vars(one) for one in self.lacks],
-            "without": [vars(one) for one in self.without],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Offer:
-        """The inverse of :meth:`as_dict`."""
-        return cls(
-            data["generators"],
-            tuple(
-                MeasurerOffer(
-                    **{
-                        **one,
-                        "counted": tuple(one["counted"]),
-                        "targets": tuple(one["targets"]),
-                        "devices": tuple(tuple(tags) for tags in one["devices"]),
-                    }
-                )
-                for one in data["measurers"]
-            ),
-            tuple(tuple(tags) for tags in data["devices"]),
-            tuple(Lack(**one) for one in data["lacks"]),
-            tuple(Lack(**one) for one in data["without"]),
-        )
 
 
 def compile_resource(generator: str, digest: str) -> str:

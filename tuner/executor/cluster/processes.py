@@ -9,6 +9,7 @@ import signal
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import ToolchainError
@@ -100,7 +101,7 @@ def run_worker(scheduler: str, *, slots: int, host: str | None, name: str) -> No
         nonlocal offer
 
         async def report(_worker: Worker) -> dict[str, Any]:
-            return offer.as_dict()
+            return asdict(offer)
 
         with tempfile.TemporaryDirectory(prefix="hvxtune-worker-") as scratch:
             worker: Worker = worker_class(

@@ -1,7 +1,7 @@
 """The calls that workers run: one candidate compiled, or one object measured.
 
-Results and errors come back as plain records: an error that is a candidate's or a device's is an
-answer, never an exception of the task, which Dask would take for a fault.
+An error that is a candidate's or a device's comes back in the answer, never as an exception of the
+task, which Dask would take for a fault.
 """
 
 from __future__ import annotations
@@ -15,23 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tuner.codegen import find_generator
-from tuner.errors import (
-    CandidateError,
-    DeviceError,
-    HvxtuneError,
-    InternalError,
-    OutOfTimeError,
-    StoreError,
-    ToolchainError,
-    UserError,
-)
+from tuner.errors import CandidateError, HvxtuneError, ToolchainError
 from tuner.executor.cluster.devices import ROSTER
 from tuner.kernels import PIPELINE_PREFIX, find_kernel
 from tuner.log_ids import bind, bound
 from tuner.measure import DeviceAccess, open_measurer
 from tuner.measure.measurer import Measurer, Timed
 from tuner.records.candidate import Artifact, CacheState, Candidate, Problem
-from tuner.records.outcome import Outcome
 
 if TYPE_CHECKING:
     from tuner.codegen import CodeGenerator
@@ -40,46 +30,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger("hvxtune.trial")
 
-_KINDS: tuple[type[HvxtuneError], ...] = (
-    UserError,
-    ToolchainError,
-    StoreError,
-    DeviceError,
-    OutOfTimeError,
-    InternalError,
-)
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An error of hvxtune, to be raised again by who asked."""
-
-    kind: str
-    message: str
-    accepted: str = ""
-    next_step: str = ""
-    outcome: str = ""
-    attempts: int = 1
-
-    @classmethod
-    def of(cls, error: HvxtuneError) -> Failure:
-        """``error`` as a record."""
-        if isinstance(error, CandidateError):
-            return cls(error.kind, error.message, outcome=error.outcome.value)
-        attempts = error.attempts if isinstance(error, DeviceError) else 1
-        return cls(error.kind, error.message, error.accepted, error.next_step, attempts=attempts)
-
-    def error(self, where: str) -> HvxtuneError:
-        """The error again, which happened at ``where``."""
-        if self.kind == CandidateError.kind:
-            return CandidateError(Outcome(self.outcome), self.message)
-        what = {"accepted": self.accepted, "next_step": self.next_step}
-        message = f"{self.message} (on {where})"
-        if self.kind == DeviceError.kind:
-            return DeviceError(message, attempts=self.attempts, **what)
-        kinds = {one.kind: one for one in _KINDS}
-        return kinds.get(self.kind, InternalError)(message, **what)
-
 
 @dataclass(frozen=True)
 class Answer(Generic[T]):
@@ -87,12 +37,14 @@ class Answer(Generic[T]):
 
     where: str
     value: T | None = None
-    failure: Failure | None = None
+    error: HvxtuneError | None = None
 
     def result(self) -> T:
-        """The value; raises what failed."""
-        if self.failure is not None:
-            raise self.failure.error(self.where)
+        """The value; raises what failed, a candidate's error as it is, others with the place."""
+        if self.error is not None:
+            if not isinstance(self.error, CandidateError):
+                self.error.message += f" (on {self.where})"
+            raise self.error
         assert self.value is not None  # noqa: S101
         return self.value
 
@@ -155,7 +107,7 @@ def followed(
         began = time.perf_counter()
         answer = call(*arguments)
         bind(worker=answer.where)
-        why = f": {answer.failure.message}" if answer.failure else ""
+        why = f": {answer.error.message}" if answer.error else ""
         _log.info("%s took %.3f s%s", call.__name__, time.perf_counter() - began, why)
         return answer
 
@@ -173,7 +125,7 @@ def compile_here(
         generator.limit(limit_s)
         return Answer(where, generator.compile(candidate, with_assembly=with_assembly))
     except HvxtuneError as error:
-        return Answer(where, failure=Failure.of(error))
+        return Answer(where, error=error)
 
 
 def measure_here(
@@ -216,7 +168,7 @@ def _with_device(
             upload.keep()
         return Answer(where, work(OPENED.measurer(measurer, cache, on, f"worker {where}")))
     except HvxtuneError as error:
-        return Answer(where, failure=Failure.of(error))
+        return Answer(where, error=error)
 
 
 def _require_same_code(problem: Problem) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from tuner.keeping.memory_store import MemoryStore
 from tuner.measure.android.adb import ADB_VARIABLE
 from tuner.measure.farm.farm_file import FARM_FILE_VARIABLE
 from tuner.measure.farm.roster import MemoryRoster
+from tuner.records.documents import read_record
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState
 
@@ -100,7 +103,7 @@ def test_devices_are_checked_when_due_and_offered_while_in_service(
     checked = roster.device("emulated").last_check_at
     again = offers.examine()
     assert offered in again.measurers
-    assert Offer.from_dict(again.as_dict()) == again
+    assert read_record(Offer, json.loads(json.dumps(asdict(again)))) == again
     assert roster.device("emulated").last_check_at == checked
     roster.quarantine("emulated", "smoke")
     out = offers.examine()
