@@ -7,13 +7,11 @@ checked after them. Whatever is wrong, the error names file, line, key, value an
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from tuner.errors import UserError
 from tuner.packages.expressions import Value, arithmetic, condition
@@ -23,9 +21,10 @@ from tuner.packages.options import (
     FunctionOptions,
     GeneratorOptions,
     Identifier,
-    Strict,
 )
 from tuner.problem.objectives import CYCLES, OBJECTIVES, checked_objectives
+from tuner.records.tables import Keys, Strict, read_tables
+from tuner.records.tables import fault_at as fault_in_file
 from tuner.space import Constraint, Knob, Space
 
 FILE = "kernel.toml"
@@ -242,16 +241,7 @@ def read_manifest(text: str, place: str = FILE) -> Manifest:
 
     Raises ``UserError`` for the first thing that is wrong.
     """
-    try:
-        tables = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, deep nesting
-        raise UserError(
-            f"{place} is not TOML: {error}", accepted="TOML 1.0", next_step=_SEE
-        ) from None
-    try:
-        manifest = Manifest.model_validate(tables)
-    except ValidationError as error:
-        raise _refused(error, text, place) from None
+    manifest = read_tables(Manifest, text, place, _SEE)
     for keys, why, accepted in _faults(manifest):
         raise fault_at(keys, text, place, why, accepted)
     return manifest
@@ -264,7 +254,6 @@ def schema() -> dict[str, Any]:
 
 
 _SEE = "docs/packages.md describes every key"
-Keys = Sequence[str | int]
 Fault = tuple[Keys, str, str]
 """The keys that lead to a value, why it is wrong, what is accepted."""
 
@@ -493,96 +482,8 @@ def _list(names: Any) -> str:
     return ", ".join(sorted(names))
 
 
-def _refused(error: ValidationError, text: str, place: str) -> UserError:
-    first = error.errors()[0]
-    keys = [key for key in first["loc"] if not _is_tag(key, first["loc"])]
-    given = first.get("input")
-    said = first["msg"]
-    if first["type"] == "missing":
-        return fault_at(keys[:-1], text, place, f"{_dotted(keys)} is missing", _about(first["loc"]))
-    if first["type"] == "extra_forbidden":
-        return fault_at(keys, text, place, f"unknown key {_dotted(keys)}", _about(first["loc"]))
-    if first["type"].startswith("union_tag"):
-        tags = first["ctx"].get("expected_tags") or first["ctx"].get("discriminator", "kind")
-        kind = given.get("kind") if isinstance(given, dict) else given
-        return fault_at([*keys, "kind"], text, place, f"{_dotted(keys)}.kind = {kind!r}", str(tags))
-    shown = json.dumps(given, default=str)
-    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-    accepted = said.removeprefix("Input should be ").removeprefix("a valid ")
-    return fault_at(keys, text, place, f"{_dotted(keys)} = {shown}", accepted)
-
-
-def _is_tag(key: str | int, keys: Sequence[str | int]) -> bool:
-    """Whether ``key`` names the member of a union and no key of the file: models name it, too."""
-    at = list(keys).index(key)
-    is_kind = at == 1 and keys[0] in ("build", "reference") and key in _KINDS
-    return is_kind or (isinstance(key, str) and ("[" in key or key in ("int", "str")))
-
-
-_KINDS = frozenset(
-    get_args(table.model_fields["kind"].annotation)[0]
-    for union in (BuildOptions, Reference)
-    for table in get_args(get_args(union)[0])
-)
-
-
-def _dotted(keys: Sequence[str | int]) -> str:
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")
-
-
-def _about(keys: Sequence[str | int]) -> str:
-    """The keys of the table that the last of ``keys`` stands in."""
-    whole = here = schema()
-    for key in keys[:-1]:
-        here = here.get("items", {}) if isinstance(key, int) else _below(here, key)
-        while "$ref" in here:
-            here = whole["$defs"][here["$ref"].rpartition("/")[2]]
-    return ", ".join(here.get("properties", {})) or "no key there"
-
-
-def _below(here: dict[str, Any], key: str) -> dict[str, Any]:
-    if "discriminator" in here:
-        return {"$ref": here["discriminator"]["mapping"][key]}
-    others = [here.get("additionalProperties"), *here.get("patternProperties", {}).values()]
-    found = here.get("properties", {}).get(key)
-    return found or next((one for one in others if isinstance(one, dict)), {})
-
-
 def fault_at(
     keys: Keys, text: str, place: str, why: str, accepted: str, next_step: str = ""
 ) -> UserError:
     """The error for the value at ``keys`` of the ``text`` in the file ``place``."""
-    line = line_of(text, keys)
-    where = f"{place}:{line}" if line else place
-    named = _dotted(keys)
-    shown = "" if not named or named in why else f"{named}: "
-    return UserError(f"{where}: {shown}{why}", accepted=accepted, next_step=next_step or _SEE)
-
-
-_HEADER = re.compile(r"\s*(\[\[?)\s*([\w.\s\"'-]+?)\s*\]")
-
-
-def line_of(text: str, keys: Sequence[str | int]) -> int:
-    """The number of the line that sets the value at ``keys``, or of the table it would stand in;
-    0 if that is the file itself."""
-    counts: dict[str, int] = {}
-    table, best, depth = [], 0, 0
-    for number, line in enumerate(text.splitlines(), 1):
-        header = _HEADER.match(line)
-        if header is not None:
-            named = [part.strip(" \"'") for part in header[2].split(".")]
-            table = list[str | int](named)
-            if header[1] == "[[":
-                counts[header[2]] = counts.get(header[2], -1) + 1
-                table.append(counts[header[2]])
-            found: list[str | int] = table
-        else:
-            key = re.match(r"\s*([\w-]+)\s*=", line)
-            if key is None:
-                continue
-            found = [*table, key[1]]
-        if found[: len(keys)] == list(keys) and best == 0:
-            best = number  # a table in the one that is meant
-        if len(found) <= len(keys) and list(keys[: len(found)]) == found and len(found) > depth:
-            best, depth = number, len(found)
-    return best
+    return fault_in_file(keys, text, place, why, accepted, next_step or _SEE)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from tuner.records.tables import Strict
 
 IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 Identifier = Annotated[str, Field(pattern=IDENTIFIER)]
@@ -16,12 +18,6 @@ FileName = Annotated[
         description="A file of the package by its path from kernel.toml, parts joined by '/'.",
     ),
 ]
-
-
-class Strict(BaseModel):
-    """A table that takes no keys but its own, and no value of another type."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class FunctionOptions(Strict):
