@@ -48,7 +48,8 @@ def _refused(
     place: str,
     see: str,
 ) -> UserError:
-    first = error.errors()[0]
+    errors = error.errors()  # a key that is misspelt is missing, too
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     keys = _keys_in(tables, first["loc"])
     given = first.get("input")
     if first["type"] == "missing":

@@ -109,5 +109,5 @@ def test_a_corrupt_parameter_file_is_named_with_its_line(
     monkeypatch.setenv("HVXTUNE_TIMING_MODEL", str(broken))
     answer = hvxtune("farm", "calibrate", "--samples", str(samples))
     assert answer.status == Exit.MISSING
-    assert f"line {at + 1}" in answer.error_line
+    assert f"broken.toml:{at + 1}: parameters.l1_miss.value" in answer.error_line
     assert str(broken) in answer.error_line

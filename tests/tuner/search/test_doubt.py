@@ -129,9 +129,9 @@ def test_what_has_fewer_events_of_every_kind_is_the_best_everywhere(
 
 def test_a_calibrated_cost_stays_within_its_interval() -> None:
     source = "calibrated: 40 samples, a phone; +- 0.3 at 95 % confidence; was 6"
-    spec = replace(SPECS["l1_miss"], value=7.0, source=source)
+    spec = SPECS["l1_miss"].model_copy(update={"value": 7.0, "source": source})
     assert plausible(spec) == (6.7, 7.3)
-    assert plausible(replace(spec, value=2.1)) == (2.0, 2.4)
+    assert plausible(spec.model_copy(update={"value": 2.1})) == (2.0, 2.4)
     assert fittable({**SPECS, "l1_miss": spec}) == NAMES
     ends = along({**SPECS, "l1_miss": spec}, "l1_miss", 3)
     assert [point.l1_miss for point in ends] == pytest.approx([6.7, 7, 7.3])

@@ -9,89 +9,25 @@ where it comes from. Broken entries are named with their line.
 from __future__ import annotations
 
 import os
-import re
 import struct
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from tuner.errors import InternalError, ToolchainError
+from pydantic import Field
+
+from tuner.errors import InternalError, ToolchainError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.measure.explanation import LatencyClass
 from tuner.measure.qemu.events import LEADS, WINDOWS
 from tuner.problem.target import Target
+from tuner.records.tables import Strict, fault_at, read_tables
 
 MODEL_VARIABLE = "HVXTUNE_TIMING_MODEL"
 """Names a file of timing parameters to use instead of the packaged one: a calibrated one."""
 _FOLDER = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class ModelFile:
-    """A file as read. ``digest`` names its content."""
-
-    path: Path
-    text: str
-    data: Mapping[str, Any]
-
-    @property
-    def digest(self) -> str:
-        return digest_of_bytes(self.text.encode())
-
-    def broken(self, reason: str) -> ToolchainError:
-        """The error to raise for a file that cannot be used."""
-        return ToolchainError(
-            f"the timing parameters in {self.path} cannot be used: {reason}",
-            next_step=(
-                f"repair the file, or unset {MODEL_VARIABLE}"
-                if os.environ.get(MODEL_VARIABLE)
-                else "install hvxtune again"
-            ),
-        )
-
-    def bad_entry(self, error: BadEntryError) -> ToolchainError:
-        """The error to raise for an entry that is not accepted: names its line."""
-        return self.broken(f"{error} (at line {error.line_in(self.text)})")
-
-    def table(self, name: str) -> Mapping[str, Any]:
-        """The table ``[name]``; ``BadEntryError`` without one."""
-        found = self._section(name)
-        if not isinstance(found, Mapping):
-            raise BadEntryError(
-                f"{name} = {found!r}; accepted: a table [{name}]", rf"^\s*{name}\s*="
-            )
-        return found
-
-    def tables(self, name: str) -> list[Mapping[str, Any]]:
-        """All tables ``[[name]]``; ``BadEntryError`` without one."""
-        found = self._section(name)
-        if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
-            raise BadEntryError(
-                f"'{name}' is not a list of tables; accepted: tables [[{name}]]",
-                rf"^\s*(\[\s*{name}[\].]|{name}\s*=)",
-            )
-        return found
-
-    def _section(self, name: str) -> Any:
-        if name not in self.data:
-            raise BadEntryError(f"section '{name}' is missing", r"\Z")
-        return self.data[name]
-
-
-class BadEntryError(Exception):
-    """A value that is not accepted, with a pattern that finds its line."""
-
-    def __init__(self, message: str, pattern: str) -> None:
-        super().__init__(message)
-        self._pattern = pattern
-
-    def line_in(self, text: str) -> int:
-        """The line of the entry, counted from 1; the last line for a missing entry."""
-        found = re.search(self._pattern, text, re.MULTILINE)
-        return text[: found.end()].rstrip("\n").count("\n") + 1 if found else 1
 
 
 def model_path(arch: str) -> Path:
@@ -106,17 +42,6 @@ def model_path(arch: str) -> Path:
     known = sorted(_FOLDER.glob("v*.toml"), key=lambda path: int(path.stem[1:]))
     older = [path for path in known if int(path.stem[1:]) <= int(arch[1:])]
     return older[-1] if older else known[0]
-
-
-def read_model_file(path: Path) -> ModelFile:
-    """Reads ``path``; ``ToolchainError`` names the file and the line that is not TOML."""
-    try:
-        text = path.read_text()
-        return ModelFile(path, text, tomllib.loads(text))
-    except OSError as error:
-        raise ModelFile(path, "", {}).broken(str(error.strerror)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ModelFile(path, "", {}).broken(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -153,14 +78,18 @@ class Parameters:
     """Beginning one task of a parallel loop."""
 
 
-@dataclass(frozen=True)
-class ParameterSpec:
+_Cost = Annotated[float, Field(ge=0, le=1e6)]
+_Source = Annotated[str, Field(pattern=r"\S")]
+"""Where a number is published, or ``assumed``."""
+
+
+class ParameterSpec(Strict):
     """A parameter as its file gives it: ``low`` and ``high`` bound what calibration may find."""
 
-    value: float
-    low: float
-    high: float
-    source: str
+    value: _Cost
+    low: _Cost
+    high: _Cost
+    source: _Source
 
     @property
     def assumed(self) -> bool:
@@ -178,65 +107,9 @@ _LEAST = {"ddr_overlap": float(WINDOWS[0]), "ddr_bandwidth": 1 / 16, "l2_bandwid
 """Beyond these, the counted events do not determine the cost."""
 
 
-def specs_of(file: ModelFile) -> ParameterSpecs:
-    """The parameters in ``file``; ``ToolchainError`` names the line of a broken one."""
-    try:
-        table = file.table("parameters")
-        for name in table:
-            if name not in PARAMETER_NAMES:
-                raise BadEntryError(
-                    f"unknown parameter {name!r}; accepted: {', '.join(PARAMETER_NAMES)}",
-                    rf"^\[parameters\.{re.escape(name)}\]",
-                )
-        return {name: _spec(name, table.get(name)) for name in PARAMETER_NAMES}
-    except BadEntryError as error:
-        raise file.bad_entry(error) from None
-
-
 def parameters_of(specs: ParameterSpecs) -> Parameters:
     """The values alone."""
     return Parameters(**{name: specs[name].value for name in PARAMETER_NAMES})
-
-
-def _spec(name: str, entry: Any) -> ParameterSpec:
-    place = f"parameters.{name}"
-    if entry is None:
-        raise BadEntryError(f"parameter {name!r} is missing", r"\Z")
-    least, most = _LEAST.get(name, 0.0), _MOST.get(name, 1e6)
-    low = number(place, entry, "low", least, most)
-    high = number(place, entry, "high", low, most)
-    value = number(place, entry, "value", low, high)
-    return ParameterSpec(value, low, high, source(place, entry, ("value", "low", "high", "source")))
-
-
-def number(place: str, entry: Any, key: str, least: float, most: float) -> float:
-    """The number under ``key`` of the table ``[place]``; ``BadEntryError`` if it is none."""
-    value = entry.get(key) if isinstance(entry, Mapping) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise BadEntryError(
-            f"{key} = {value!r} in [{place}]; accepted: {least:g} to {most:g}", _line(place, key)
-        )
-    return float(value)
-
-
-def source(place: str, entry: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    """The source of a number, which must be told; no other keys than ``keys`` may be there."""
-    for key in entry:
-        if key not in keys:
-            raise BadEntryError(f"unknown key {key!r} in [{place}]", _line(place, key))
-    told = entry.get("source")
-    if not isinstance(told, str) or not told.strip():
-        raise BadEntryError(
-            f"[{place}] tells no source; accepted: where the number is published, or 'assumed'",
-            _line(place, "source"),
-        )
-    return told
-
-
-def _line(place: str, key: str) -> str:
-    """Finds ``key`` in the table ``[place]``, or at least its heading."""
-    heading = rf"^\[{re.escape(place)}\]"
-    return rf"{heading}(?:(?!\n\[)[\s\S])*?\n\s*{re.escape(key)}\s*=|{heading}"
 
 
 SYSTEM = struct.Struct(f"<12I{len(WINDOWS)}I{len(LEADS)}I")
@@ -278,39 +151,6 @@ class Hierarchy:
             *WINDOWS,
             *LEADS,
         )
-
-
-def hierarchy_of(file: ModelFile) -> Hierarchy:
-    """The hierarchy in ``file``; ``ToolchainError`` names the line of a broken entry."""
-    names = [field.name for field in fields(Hierarchy)]
-    values: dict[str, int] = {}
-    try:
-        table = file.table("hierarchy")
-        for name in (*names, *table):
-            place = f"hierarchy.{name}"
-            if name not in names:
-                heading = rf"^\[{re.escape(place)}\]"
-                raise BadEntryError(
-                    f"unknown entry [{place}]; accepted: {', '.join(names)}", heading
-                )
-            if name not in table:
-                raise BadEntryError(f"[{place}] is missing", r"\Z")
-            values[name] = _whole(place, name, number(place, table[name], "value", 1, 4096))
-            source(place, table[name], ("value", "source"))  # each must name one
-    except BadEntryError as error:
-        raise file.bad_entry(error) from None
-    return Hierarchy(**values)
-
-
-def _whole(place: str, name: str, value: float) -> int:
-    power = name.endswith("_bytes")
-    if value != int(value) or (power and int(value) & (int(value) - 1)):
-        kind = "powers of two" if power else "whole numbers"
-        raise BadEntryError(
-            f"value = {value:g} in [{place}]; accepted: {kind}",
-            rf"^\[{re.escape(place)}\][^\[]*?\n\s*value\s*=",
-        )
-    return int(value)
 
 
 def _sets(cache_bytes: int, line_bytes: int, ways: int) -> int:
@@ -366,7 +206,6 @@ _ACCESSES = {
     "vector scatter": {"stored data": "vector_data", "address": "base"},
 }
 """Loads and stores, and the stages in ``[memory]`` that time them."""
-MAX_STAGE = 15
 
 
 @dataclass(frozen=True)
@@ -423,87 +262,155 @@ def _class_of_row(row: Sequence[int], causes: Sequence[str], source: str) -> Lat
     return LatencyClass(causes[cause], dict(zip(titles, stages, strict=True)), source, tuple(named))
 
 
-def rules_of(file: ModelFile) -> Rules:
-    """The rules in ``file``; ``ToolchainError`` names the line of a broken one."""
-    causes: list[str] = ["address", "store data"]
-    rows: list[bytes] = []
+_Stage = Annotated[int, Field(ge=0, le=15)]
+
+
+class _Rule(Strict):
+    name: str
+    mnemonics: list[Annotated[str, Field(min_length=1, max_length=_MNEMONIC_BYTES - 1)]]
+    forms: list[str] = Field(default=[])
+    writes: _Stage
+    reads: _Stage
+    accumulates: _Stage | None = None
+    scalars: _Stage | None = None
+    predicates: _Stage | None = None
+
+    def packed(self, unit: str, cause: int) -> list[bytes]:
+        """As the plugin reads it, for each mnemonic. Stages that are left out are that of reads."""
+        forms = sum(FORMS[form] for form in self.forms)
+        given = [getattr(self, name) for name in _STAGES]
+        stages = [self.reads if stage is None else stage for stage in given]
+        return [
+            _RULE.pack(mnemonic.encode(), _UNITS[unit], forms, *stages, cause)
+            for mnemonic in self.mnemonics
+        ]
+
+
+class _Size(Strict):
+    value: int = Field(ge=1, le=4096)
+    source: _Source
+
+
+_SECTIONS = {
+    "parameters": PARAMETER_NAMES,
+    "hierarchy": tuple(field.name for field in fields(Hierarchy)),
+    "memory": _MEMORY_STAGES,
+}
+"""The keys of tables that have all of them and no others."""
+
+
+class _Tables(Strict):
+    source: str = ""
+    memory: dict[str, _Stage]
+    vector: list[_Rule]
+    scalar: list[_Rule]
+    hierarchy: dict[str, _Size]
+    parameters: dict[str, ParameterSpec]
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A file as read and checked. ``digest`` names its content."""
+
+    path: Path
+    text: str
+    tables: _Tables
+
+    @property
+    def digest(self) -> str:
+        return digest_of_bytes(self.text.encode())
+
+    @property
+    def specs(self) -> ParameterSpecs:
+        """The parameters, with bounds and sources."""
+        return {name: self.tables.parameters[name] for name in PARAMETER_NAMES}
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The hierarchy."""
+        return Hierarchy(**{name: size.value for name, size in self.tables.hierarchy.items()})
+
+    @property
+    def rules(self) -> Rules:
+        """The class table."""
+        causes: list[str] = ["address", "store data"]
+        rows: list[bytes] = []
+        for unit, rules in (("vector", self.tables.vector), ("scalar", self.tables.scalar)):
+            for rule in rules:
+                if rule.name not in causes:
+                    causes.append(rule.name)
+                rows += rule.packed(unit, causes.index(rule.name))
+        stages = self.tables.memory
+        told = self.tables.source or self.path.name
+        classes = [_class_of_row(row[2:], causes, told) for row in map(_RULE.unpack, rows)]
+        classes += [
+            LatencyClass(name, {title: stages[stage] for title, stage in parts.items()}, told)
+            for name, parts in _ACCESSES.items()
+        ]
+        own = (causes.index("address"), causes.index("store data"))
+        return Rules(
+            packed=b"".join(rows),
+            count=len(rows),
+            memory=_MEMORY.pack(*(stages[name] for name in _MEMORY_STAGES), *own),
+            causes=tuple(causes),
+            digest=self.digest,
+            classes=tuple(each for i, each in enumerate(classes) if each not in classes[:i]),
+        )
+
+
+def read_model_file(path: Path) -> ModelFile:
+    """Reads ``path``; ``ToolchainError`` names the file, and the line of a broken entry."""
     try:
-        for unit in ("vector", "scalar"):
-            for entry in file.tables(unit):
-                rows += _pack_rule(unit, entry, causes)
-        memory = file.table("memory")
-        stages = [_stage(memory, name) for name in _MEMORY_STAGES]
-    except BadEntryError as error:
-        raise file.bad_entry(error) from None
-    told = str(file.data.get("source", file.path.name))
-    classes = [_class_of_row(row[2:], causes, told) for row in map(_RULE.unpack, rows)]
-    at = dict(zip(_MEMORY_STAGES, stages, strict=True))
-    classes += [
-        LatencyClass(name, {title: at[stage] for title, stage in parts.items()}, told)
-        for name, parts in _ACCESSES.items()
-    ]
-    return Rules(
-        packed=b"".join(rows),
-        count=len(rows),
-        memory=_MEMORY.pack(*stages, causes.index("address"), causes.index("store data")),
-        causes=tuple(causes),
-        digest=file.digest,
-        classes=tuple(each for i, each in enumerate(classes) if each not in classes[:i]),
+        return parsed(path, path.read_text())
+    except OSError as error:
+        reason = str(error.strerror)
+    except UnicodeDecodeError as error:
+        reason = str(error)
+    except UserError as error:
+        reason = f"{error.message}; accepted: {error.accepted}"
+    raise ToolchainError(
+        f"the timing parameters in {path} cannot be used: {reason}",
+        next_step=(
+            f"repair the file, or unset {MODEL_VARIABLE}"
+            if os.environ.get(MODEL_VARIABLE)
+            else "install hvxtune again"
+        ),
     )
 
 
-def _stage(table: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    value = table.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_STAGE:
-        shown = re.escape(str(value))
-        raise BadEntryError(
-            f"{name} = {value!r}; accepted: 0 to {MAX_STAGE}",
-            rf"^\s*{name}\s*=\s*[\"']?{shown}" if value is not None else r"\Z",
-        )
-    return value
-
-
-def _texts(entry: Mapping[str, Any], key: str, rule: str) -> list[str]:
-    texts = entry.get(key, [])
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise BadEntryError(
-            f"{key} = {texts!r} in rule {rule!r}; accepted: a list of texts",
-            rf"^\s*{key}\s*=\s*(?!\[)",
-        )
-    return texts
-
-
-def _pack_rule(unit: str, entry: Mapping[str, Any], causes: list[str]) -> list[bytes]:
-    name = entry.get("name")
-    if not isinstance(name, str):
-        raise BadEntryError(f"a rule of [[{unit}]] has no name", rf"^\[\[{unit}\]\]")
-    for key in entry:
-        if key not in ("name", "mnemonics", "forms", *_STAGES):
-            raise BadEntryError(f"unknown key {key!r} in rule {name!r}", rf"^\s*{key}\s*=")
-    forms = 0
-    for form in _texts(entry, "forms", name):
-        if form not in FORMS:
-            raise BadEntryError(
-                f"unknown form {form!r}; accepted: {', '.join(FORMS)}",
-                rf"[\"']{re.escape(str(form))}[\"']",
-            )
-        forms |= FORMS[form]
-    if name not in causes:
-        causes.append(name)
-    reads = _stage(entry, "reads")
-    stages = [_stage(entry, "writes"), reads]
-    stages += [_stage(entry, key, reads) for key in _STAGES[2:]]
-    rows = []
-    for mnemonic in _texts(entry, "mnemonics", name):
-        encoded = mnemonic.encode()
-        if not 0 < len(encoded) < _MNEMONIC_BYTES:
-            raise BadEntryError(
-                f"mnemonic {mnemonic!r} in rule {name!r}; accepted: 1 to {_MNEMONIC_BYTES - 1} "
-                "characters",
-                re.escape(f'"{mnemonic}"'),
-            )
-        rows.append(_RULE.pack(encoded, _UNITS[unit], forms, *stages, causes.index(name)))
-    return rows
+def parsed(path: Path, text: str) -> ModelFile:
+    """The file ``path``, which has this ``text``; ``UserError`` for the first broken entry."""
+    place = path.name
+    file = ModelFile(path, text, read_tables(_Tables, text, place))
+    for section, names in _SECTIONS.items():
+        given = getattr(file.tables, section)
+        for name in (*given, *names):
+            if name not in names or name not in given:
+                why = f"{section}.{name} is {'missing' if name in names else 'unknown'}"
+                raise fault_at([section, name], text, place, why, ", ".join(names))
+    for name, spec in file.specs.items():
+        least, most = _LEAST.get(name, 0.0), _MOST.get(name, 1e6)
+        for key, low, high in (
+            ("low", least, most),
+            ("high", spec.low, most),
+            ("value", spec.low, spec.high),
+        ):
+            if not low <= getattr(spec, key) <= high:
+                why = f"parameters.{name}.{key} = {getattr(spec, key):g}"
+                accepted = f"{low:g} to {high:g}"
+                raise fault_at(["parameters", name, key], text, place, why, accepted)
+    for name, size in file.tables.hierarchy.items():
+        if name.endswith("_bytes") and size.value & (size.value - 1):
+            where = ["hierarchy", name, "value"]
+            told = f"hierarchy.{name}.value = {size.value}"
+            raise fault_at(where, text, place, told, "powers of two")
+    for unit in ("vector", "scalar"):
+        for number, rule in enumerate(getattr(file.tables, unit)):
+            for form in rule.forms:
+                if form not in FORMS:
+                    told = f"unknown form {form!r}"
+                    raise fault_at([unit, number, "forms"], text, place, told, ", ".join(FORMS))
+    return file
 
 
 @dataclass(frozen=True)
@@ -530,4 +437,4 @@ def find_model(arch: str) -> TimingModel:
 def load_model(path: Path) -> TimingModel:
     """The model in the file at ``path``, checked; ``ToolchainError`` names the line."""
     file = read_model_file(path)
-    return TimingModel(rules_of(file), hierarchy_of(file), specs_of(file), file.digest)
+    return TimingModel(file.rules, file.hierarchy, file.specs, file.digest)

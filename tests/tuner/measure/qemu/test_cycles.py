@@ -139,7 +139,7 @@ def test_other_costs_need_no_new_run(tmp_path: Path, caches: str, body: str) -> 
     from tuner.measure.qemu.model import ParameterSpec
 
     dearer = {
-        name: ParameterSpec(spec.value * 1.5 + 1, 0, 1e6, "assumed")
+        name: ParameterSpec(value=spec.value * 1.5 + 1, low=0, high=1e6, source="assumed")
         for name, spec in MODEL.specs.items()
         if name not in ("ddr_bandwidth", "l2_bandwidth")
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -42,12 +43,16 @@ def test_every_parameter_has_bounds_and_a_source() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("value = 125", "value = 1250", "value = 1250 in [parameters.ddr_latency]"),
-        ("[parameters.ddr_latency]", "[parameters.dram_latency]", "'dram_latency'"),
+        ("value = 125", "value = 1250", "parameters.ddr_latency.value = 1250"),
+        (
+            "[parameters.ddr_latency]",
+            "[parameters.dram_latency]",
+            "parameters.dram_latency is unknown",
+        ),
         ("value = 125", "value = = 125", "Invalid value"),
         ('forms = ["widens"]', 'forms = ["widen"]', "unknown form 'widen'"),
-        ("reads = 5", "raeds = 5", "unknown key 'raeds'"),
-        ("value = 15\n", "value = 1.5\n", "value = 1.5 in [hierarchy.store_to_load]"),
+        ("reads = 5", "raeds = 5", "unknown key vector[0].raeds"),
+        ("value = 15\n", "value = 1.5\n", "hierarchy.store_to_load.value = 1.5"),
     ],
 )
 def test_a_broken_entry_is_named_with_its_line(
@@ -58,7 +63,7 @@ def test_a_broken_entry_is_named_with_its_line(
         load_model(path)
     assert says in str(caught.value)
     assert str(path) in str(caught.value)
-    assert "line" in str(caught.value)
+    assert re.search(r"line \d+|v66\.toml:\d+:", str(caught.value))
 
 
 def test_another_file_can_be_named_and_is_part_of_the_fingerprint(

@@ -16,7 +16,6 @@ import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -34,7 +33,7 @@ from tuner.measure.qemu.calibration.fit import (
     unit,
 )
 from tuner.measure.qemu.cycles import Floats
-from tuner.measure.qemu.model import ModelFile, Parameters, ParameterSpecs, parameters_of, specs_of
+from tuner.measure.qemu.model import ModelFile, Parameters, ParameterSpecs, parameters_of, parsed
 from tuner.measure.qemu.predictor import Observation, Predictor
 from tuner.measure.qemu.uncertain import fittable
 from tuner.paths import writable
@@ -440,7 +439,7 @@ def calibrated_text(file: ModelFile, calibration: Calibration, origin: str) -> s
     text = file.text
     for fitted in calibration.fitted:
         text = _replaced(text, fitted, _source(calibration, fitted, origin), file)
-    written = specs_of(ModelFile(file.path, text, tomllib.loads(text)))
+    written = parsed(file.path, text).specs
     for fitted in calibration.fitted:
         if written[fitted.name].value != fitted.value:
             raise InternalError(
