@@ -23,7 +23,7 @@ from tuner.packages.options import (
     Identifier,
 )
 from tuner.problem.objectives import CYCLES, OBJECTIVES, checked_objectives
-from tuner.records.tables import Keys, Strict, read_tables
+from tuner.records.tables import Fault, Keys, Strict, read_tables
 from tuner.records.tables import fault_at as fault_in_file
 from tuner.space import Constraint, Knob, Space
 
@@ -254,8 +254,6 @@ def schema() -> dict[str, Any]:
 
 
 _SEE = "docs/packages.md describes every key"
-Fault = tuple[Keys, str, str]
-"""The keys that lead to a value, why it is wrong, what is accepted."""
 
 
 def _faults(manifest: Manifest) -> Iterator[Fault]:

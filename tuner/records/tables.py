@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tuner.errors import UserError
 
 Keys = Sequence[str | int]
+Fault = tuple[Keys, str, str]
+"""The keys that lead to a value, why it is wrong, what is accepted."""
 _Model = TypeVar("_Model", bound=BaseModel)
 
 

@@ -27,7 +27,7 @@ class Mistake:
 
 MISTAKES = [
     Mistake("bad TOML", 'kind = "c"', 'kind = "c', ("is not TOML", "line")),
-    Mistake("missing key", "contracts = ", "contract_list = ", ("contracts is missing",)),
+    Mistake("missing key", "contracts = ", "contract_list = ", ("unknown key contract_list",)),
     Mistake("path escape", '"blur.c"', '"../blur.c"', ("../blur.c",), "../blur.c"),
     Mistake("division by zero", '"height + 2"', '"height // 0"', ("divides by zero",), "// 0"),
     Mistake("code in a shape", '"height + 2"', "\"__import__('os')\"", ("__import__",), "import"),
