@@ -41,7 +41,6 @@ PANELS: Mapping[str, Mapping[str, str | Group]] = {
                 "plan": "networks:plan_network",
                 "tune": "networks:tune_network",
                 "bundle": "networks:bundle_network",
-                "show": "networks:show_network",
             },
         ),
         "package": Group(

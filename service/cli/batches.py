@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_command, print_line, print_sentence, print_table
@@ -19,9 +20,12 @@ def is_batch(form: Mapping[str, Any]) -> bool:
 
 
 def find(client: BlockingClient, given: str) -> dict[str, Any]:
-    """The job or the batch that has this id, or the only one whose id begins so."""
+    """The job or the batch that has this id, or the only one whose id begins so; else the newest
+    network or set of this name, or of the name of this model's file."""
     from service.client import RefusedError
 
+    if given.endswith((".onnx", ".tflite")):
+        given = Path(given).stem
     missing: RefusedError | None = None
     try:
         form = client.job(given)

@@ -1,4 +1,4 @@
-"""Whole networks: ``network import``, ``run``, ``plan``, ``tune``, ``show`` and ``bundle``."""
+"""Whole networks: ``network import``, ``run``, ``plan``, ``tune`` and ``bundle``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from service.cli.batches import apart_text, print_batch
-from service.cli.connecting import connected, place_option
+from service.cli.batches import apart_text
+from service.cli.connecting import connected
 from service.cli.following import finish_batch
 from service.cli.options import (
     AsJson,
@@ -725,26 +725,3 @@ def bundle_lines(done: Bundle, output: Path) -> Iterator[str]:
         layer = contents.layers[place]
         note = f" ({layer.fit.note})" if layer.fit.note else ""
         yield f"you define {symbol}(): {layer.node.name} has no kernel{note}"
-
-
-def show_network(
-    network: Annotated[
-        str,
-        typer.Argument(
-            metavar="NETWORK",
-            help="Its id, how that begins, or its name or the model's FILE, which mean the newest.",
-        ),
-    ],
-    server: ServerAddress = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show a tuned network, layer by layer, and what to do next."""
-    from tuner.network.reading.model_file import SUFFIXES
-
-    name = Path(network).stem if network.endswith(SUFFIXES) else network
-    with connected(server) as client:
-        form = client.network(name)
-        if as_json:
-            print_json(form)
-        else:
-            print_batch(form, place_option(client))

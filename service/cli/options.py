@@ -94,7 +94,8 @@ JobOrBatchName = Annotated[
     str,
     typer.Argument(
         metavar="JOB",
-        help="The id of a job, network or set, or how it begins; `hvxtune jobs` lists.",
+        help="The id of a job, network or set (`hvxtune jobs` lists them), how it begins, or the "
+        "name or model's file of a network.",
     ),
 ]
 ServerAddress = Annotated[

@@ -141,10 +141,7 @@ FOR_OTHERS = ("packages", "quarantine", "tokens", "devices", "import", "pipeline
 FORM_FIELDS = ("kernel", "ticked")
 UNDECLARED = {"GET /ui/submit": ["kernel"], "GET /ui/submit/space": ["kernel"]}
 """Fields of queries that pages read without a schema."""
-QUERIES = {
-    BEST: [ASKED_BEST, f"{ASKED_BEST}&allow_nearest=true"],
-    "/ui/schedules/shapes": ["kernel=gemm_u8"],
-}
+QUERIES = {BEST: [ASKED_BEST, f"{ASKED_BEST}&allow_nearest=true"]}
 """Questions without a name in them that ann's things would answer."""
 NO_TEXT = (
     *("cursor", "param", "state", "quarantined", "fidelity", "order", "outcome", "seen"),

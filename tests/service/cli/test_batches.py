@@ -92,7 +92,7 @@ def test_show_has_the_layers_their_shares_and_gains(hvxtune):
     text = hvxtune("show", batch.id[:9]).out
     assert "set net, 2 jobs" in text
     assert "3 of 3 calls of kernels: 1,900 cycles, textbook 4,300: 2.26x" in text
-    assert hvxtune("network", "show", "net").out == text
+    assert hvxtune("show", "net").out == text
 
 
 def test_cancel_ends_all_jobs_that_have_not_ended(hvxtune):
@@ -149,7 +149,6 @@ def test_resume_goes_on_with_the_budget_of_the_whole(tune, hvxtune, bench):
     ("command", "message"),
     [
         (["show", "zzz"], "no job 'zzz'"),
-        (["network", "show", "JOB"], "is a job, not a network or set"),
         (
             ["job", "cancel", "ENDED"],
             "all 2 jobs of batch ENDED have ended: it can no longer cancel",

@@ -202,11 +202,11 @@ def test_what_runs_in_one_image_is_tuned_planned_and_shown(
     tuned = json.loads(capsys.readouterr().out)
     assert [one["kernel"] for one in tuned["jobs"]] == list(filter(None, IN_BLOCKS))
     assert tuned["total"]["layers"] == 4
-    assert main(["network", "show", "residual", "--json"]) == 0
+    assert main(["show", "residual", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)["layers"][1:-1]
     fused = shown[2]["name"]
     assert [layer["within"] for layer in shown] == ["", fused, "", "", ""]
-    assert main(["network", "show", "residual"]) == 0
+    assert main(["show", "residual"]) == 0
     assert f"in {fused} " in capsys.readouterr().out
 
     assert main(["network", "plan", str(residual), *with_units, "--json"]) == 0

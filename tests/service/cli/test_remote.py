@@ -93,9 +93,6 @@ def test_a_batch_there_is_shown_and_steered_like_one_here(hvxtune, there, store)
     )
     assert "can no longer resume" in hvxtune("job", "resume", waiting.id).error_line
     assert "no job 'zzz'" in hvxtune("show", "zzz").error_line
-    assert "is a job, not a network or set" in (
-        hvxtune("network", "show", batch.members[0].job).error_line
-    )
 
 
 def test_jobs_and_show_are_the_same_from_both_sides(hvxtune, there):
@@ -223,7 +220,7 @@ def test_a_network_is_tuned_and_planned_there_from_its_shapes(
     assert all(layer.keys() <= allowed for layer in layers)
     assert len(json.dumps(layers)) < 300 * len(layers), "no more than names and shapes"
 
-    for command in (["show", form["batch"]], ["network", "show", str(model)]):
+    for command in (["show", form["batch"]], ["show", str(model)]):
         assert "transformer" not in hvxtune(*command).err
         assert hvxtune(*command, "--json").json["batch"] == form["batch"]
     watched = hvxtune("job", "watch", form["batch"], "--json")
