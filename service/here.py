@@ -10,20 +10,19 @@ that, and any :class:`tuner.keeping.store.TrialStore` answers.
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
-from urllib.parse import quote, unquote, urlencode
 
 from service.client.answers import Best, Json, Reply, Request, error_of
 from service.client.blocking import BestOptions, BlockingClient, FileKind
 from service.client.cache import ClientCache
 from service.client.persistence import Event
-from service.client.transfers import CHUNK_BYTES, opened, saving
+from service.client.transfers import opened, saving
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.request import DEFAULT_CONTRACT, DEFAULT_TRIALS_OF_A_WORKLOAD
 
@@ -280,82 +279,33 @@ class Here(BlockingClient):
                 time.sleep(_POLL_S)
 
     def _send(self, request: Request) -> Reply:
-        exchange = _Exchange(request)
-        self._runner.run(self._app(_scope(request), exchange.receive, exchange.send))
-        if request.save_to is None or exchange.status != 200:
-            return exchange.reply(b"".join(exchange.parts))
+        reply = self._runner.run(self._answered(request))
+        if request.save_to is None or reply.status != 200:
+            return reply
         with saving(request.save_to) as write:
-            for part in exchange.parts:
-                write(part)
-        return exchange.reply(b"")
+            write(reply.content)
+        return replace(reply, content=b"")
+
+    async def _answered(self, request: Request) -> Reply:
+        from httpx import ASGITransport, AsyncClient
+
+        from service.client.connection import arguments, reply_of
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            whose = {"caller": _user()}
+            await self._app({**scope, "client": None, "state": whose}, receive, send)
+
+        if request.upload is not None:
+            with opened(request.upload) as read:
+                request = replace(request, body=read(-1))
+        async with AsyncClient(transport=ASGITransport(app), base_url=_ADDRESS) as client:
+            response = await client.request(**arguments(request))
+        return reply_of(response, response.content)
 
 
+_ADDRESS = "http://here"
 _POLL_S = 0.5
 _MOST_EVENTS = 1000
-
-
-class _Exchange:
-    """One request, and what is answered."""
-
-    def __init__(self, request: Request) -> None:
-        self.parts: list[bytes] = []
-        self.status = 500
-        self._headers: dict[str, str] = {}
-        self._body = _body(request)
-
-    async def receive(self) -> dict[str, Any]:
-        """As of ASGI: the body, then nothing, as nobody leaves."""
-        part = next(self._body, None)
-        if part is None:
-            await asyncio.Event().wait()
-            return {"type": "http.disconnect"}
-        return {"type": "http.request", "body": part[0], "more_body": part[1]}
-
-    async def send(self, message: Mapping[str, Any]) -> None:
-        """As of ASGI."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            pairs = message.get("headers", ())
-            self._headers = {name.decode("latin-1"): one.decode("latin-1") for name, one in pairs}
-        elif body := message.get("body", b""):
-            self.parts.append(body)
-
-    def reply(self, content: bytes) -> Reply:
-        """The reply as clients know it."""
-        return Reply(self.status, self._headers, content)
-
-
-def _body(request: Request) -> Iterator[tuple[bytes, bool]]:
-    """The parts of a body, and whether more of them come."""
-    if request.upload is not None:
-        with opened(request.upload) as read:
-            while part := read(CHUNK_BYTES):
-                yield part, True
-        yield b"", False
-    elif isinstance(request.body, bytes):
-        yield request.body, False
-    else:
-        yield b"" if request.body is None else json.dumps(request.body).encode(), False
-
-
-def _scope(request: Request) -> dict[str, Any]:
-    headers = {"content-type": "application/json"} if request.body is not None else {}
-    headers |= {name.lower(): value for name, value in request.headers.items()}
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": request.method,
-        "scheme": "http",
-        "path": unquote(request.path),
-        "raw_path": request.path.encode(),
-        "root_path": "",
-        "query_string": urlencode(request.query, quote_via=quote).encode(),
-        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
-        "server": None,
-        "client": None,
-        "state": {"caller": _user()},
-    }
 
 
 def _user() -> Caller:
