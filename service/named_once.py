@@ -6,7 +6,6 @@ from collections import Counter
 
 from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
-from fastapi.exceptions import RequestValidationError
 
 from service.http_errors import HttpError
 
@@ -18,16 +17,8 @@ async def _require_known_and_named_once(request: Request) -> None:
     if times > 1:
         raise HttpError(422, f"'{name[:100]}' is given {times} times", accepted="each one once")
     if given and not _takes_some(request.scope["route"].dependant):
-        raise RequestValidationError(
-            [
-                {
-                    "type": "extra_forbidden",
-                    "loc": ("query", name),
-                    "msg": _FORBIDDEN,
-                    "input": value,
-                }
-                for name, value in given
-            ]
+        raise HttpError(
+            422, f"{name[:100]}: no such field in this query", next_step="leave the query out"
         )
 
 
@@ -37,7 +28,6 @@ def _takes_some(dependant: Dependant) -> bool:
 
 _A_LIST = "param"
 """The one parameter that is a list on every route that takes it."""
-_FORBIDDEN = "Extra inputs are not permitted"
 
 KNOWN_AND_NAMED_ONCE = Depends(_require_known_and_named_once)
 """422 for a query that names a parameter twice: which of the values was meant would be a guess; and

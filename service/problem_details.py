@@ -10,7 +10,7 @@ import difflib
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse
 
 from service.http_errors import HttpError, body_of, status_of
 from service.request_ids import HEADER, current_request_id
+from service.schemas.common import UNKNOWN_FIELD
 from service.token_text import redact_all
 from tuner.errors import ComeBackLaterError, HvxtuneError, InternalError
 
@@ -75,7 +76,7 @@ def install(app: FastAPI) -> None:
             accepted=accepted,
             next_step=next_step,
             errors=[
-                {"field": ".".join(str(p) for p in one["loc"])[:200], "message": one["msg"]}
+                {"field": ".".join(map(str, _place(one)))[:200], "message": one["msg"]}
                 for one in error.errors()[:_MOST_FIELDS]
             ],
         )
@@ -127,6 +128,12 @@ def _allowed(request: Request) -> str:
     return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 
 
+def _place(error: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """Where an error of Pydantic is: it places an unknown field at what it is in."""
+    unknown = (error["ctx"]["name"],) if error["type"] == UNKNOWN_FIELD else ()
+    return (*error["loc"], *unknown)
+
+
 _SHOULD_BE = "Input should be "
 _MOST_SHOWN = 80
 
@@ -134,12 +141,12 @@ _MOST_SHOWN = 80
 def words_of(error: RequestValidationError, request: Request) -> tuple[str, str, str]:
     """The message, what is accepted, and the next step, for the first field that is wrong."""
     first = error.errors()[0]
-    place: Sequence[Any] = first["loc"]
+    place = _place(first)
     name = ".".join(str(part) for part in place[1:]) or str(place[0])
     see = "see /docs for what each field takes"
-    if first["type"] == "extra_forbidden":
-        known = sorted(set(_fields_beside(place, request)))
-        near = difflib.get_close_matches(str(place[-1]), known, n=1)
+    if first["type"] == UNKNOWN_FIELD:
+        known: list[str] = first["ctx"]["known"]
+        near = difflib.get_close_matches(first["ctx"]["name"], known, n=1)
         next_step = f"did you mean {near[0]}?" if near else see
         return f"{name}: no such field in this {place[0]}", ", ".join(known), next_step
     if first["type"] == "missing":
@@ -149,44 +156,3 @@ def words_of(error: RequestValidationError, request: Request) -> tuple[str, str,
     if message.startswith(_SHOULD_BE):
         return f"{name} is {given}", message.removeprefix(_SHOULD_BE), see
     return f"{name}: {message} (given {given})", "", see
-
-
-def _fields_beside(place: Sequence[Any], request: Request) -> Iterator[str]:
-    """The known fields at the level of an unknown one, by the OpenAPI document."""
-    document = request.app.openapi()
-    path = getattr(request.scope.get("route"), "path", "")
-    operation = document["paths"].get(path, {}).get(request.method.lower(), {})
-    if place[0] == "query":
-        for parameter in operation.get("parameters", ()):
-            if parameter["in"] == "query":
-                yield parameter["name"]
-        return
-    for content in operation.get("requestBody", {}).get("content", {}).values():
-        nodes = list(_plain(content.get("schema", {}), document))
-        for step in place[1:-1]:
-            nodes = [deeper for node in nodes for deeper in _inside(node, step, document)]
-        for node in nodes:
-            yield from node.get("properties", ())
-
-
-def _plain(node: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """``node`` without references; each of its alternatives."""
-    if "$ref" in node:
-        node = document["components"]["schemas"][node["$ref"].rpartition("/")[2]]
-    alternatives = [*node.get("anyOf", ()), *node.get("oneOf", ())]
-    for one in alternatives:
-        yield from _plain(one, document)
-    if not alternatives:
-        yield node
-
-
-def _inside(
-    node: Mapping[str, Any], step: str | int, document: Mapping[str, Any]
-) -> Iterator[Mapping[str, Any]]:
-    """The schemas at ``step``. Pydantic names alternatives as steps too: they lead nowhere new."""
-    if isinstance(step, int):
-        yield from _plain(node.get("items", {}), document)
-    elif step in node.get("properties", {}):
-        yield from _plain(node["properties"][step], document)
-    else:
-        yield node

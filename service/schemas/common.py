@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from tuner.records.request import Visibility as Visibility
+
+UNKNOWN_FIELD: Final = "unknown_field"
 
 
 class Strict(BaseModel):
     """A body or a query that refuses unknown fields, rather than ignore a typing error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _require_known(cls, given: Any) -> Any:
+        """Says what the fields are, which Pydantic does not."""
+        for name in given if isinstance(given, Mapping) else ():
+            if name not in cls.model_fields:
+                known = sorted(cls.model_fields)
+                told = {"name": str(name).encode(errors="replace").decode(), "known": known}
+                raise PydanticCustomError(UNKNOWN_FIELD, "Extra inputs are not permitted", told)
+        return given
 
 
 class PageQuery(Strict):
