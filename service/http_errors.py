@@ -10,6 +10,8 @@ from typing import Any
 from service.request_ids import current_request_id
 from tuner.errors import ComeBackLaterError, HvxtuneError, InternalError, StoreError, UserError
 
+UNKNOWN_FIELD = "unknown_field"
+"""The type of Pydantic's error for a field that a body or a query does not have."""
 _log = logging.getLogger("hvxtune.service")
 _TITLES = {
     400: "The request cannot be understood",

@@ -18,9 +18,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from service.http_errors import HttpError, body_of, status_of
+from service.http_errors import UNKNOWN_FIELD, HttpError, body_of, status_of
 from service.request_ids import HEADER, current_request_id
-from service.schemas.common import UNKNOWN_FIELD
 from service.token_text import redact_all
 from tuner.errors import ComeBackLaterError, HvxtuneError, InternalError
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from service.http_errors import UNKNOWN_FIELD
 from tuner.records.request import Visibility as Visibility
-
-UNKNOWN_FIELD: Final = "unknown_field"
 
 
 class Strict(BaseModel):
