@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from tuner.kernels import find_kernel
@@ -34,11 +34,6 @@ class Bound:
     def cycles(self) -> float:
         """The least cycles the resource needs."""
         return self.work / self.per_cycle
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Bound:
-        """From the JSON form of :meth:`Roofline.as_dict`."""
-        return cls(**{one.name: data[one.name] for one in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -90,16 +85,6 @@ class Roofline:
             "reached_per_cycle": round(bound.work / self.cycles, 3),
             "share": round(bound.cycles / self.cycles, 4),
         }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], cycles: int) -> Roofline:
-        """The inverse of :meth:`as_dict`."""
-        memory = data["memory"]
-        return cls(
-            cycles=cycles,
-            bounds=tuple(Bound.from_dict(bound) for bound in data["bounds"]),
-            memory=None if memory is None else Bound.from_dict(memory),
-        )
 
 
 def roofline_of(
@@ -185,11 +170,6 @@ class LatencyClass:
     source: str
     forms: tuple[str, ...] = ()
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> LatencyClass:
-        """From the JSON form of an explanation."""
-        return cls(data["name"], data["stages"], data["source"], tuple(data["forms"]))
-
 
 @dataclass(frozen=True)
 class Instruction:
@@ -251,13 +231,6 @@ class ExplainedPacket(_Counted):
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
         return {**asdict(self), "cycles": self.cycles}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ExplainedPacket:
-        """The inverse of :meth:`as_dict`."""
-        known = {name: data[name] for name in data if name not in ("cycles", "instructions")}
-        instructions = tuple(Instruction(**each) for each in data.get("instructions", ()))
-        return cls(**known, instructions=instructions)
 
 
 @dataclass(frozen=True)
@@ -363,14 +336,6 @@ class Region:
             "listing": [packet.as_dict() for packet in self.packets],
         }
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Region:
-        """The inverse of :meth:`as_dict`."""
-        return cls(
-            **{name: data[name] for name in _OF_REGION},
-            packets=tuple(ExplainedPacket.from_dict(packet) for packet in data["listing"]),
-        )
-
 
 _OF_REGION = ("kind", "function", "begin", "end", "times", "inside")
 _PLAIN = ("cycles", "core_cycles", "fidelity", "device", "cache", "code_bytes", "output_vectors")
@@ -427,17 +392,6 @@ class Explanation:
             "regions": [region.as_dict(self.cycles) for region in self.regions],
             "latency_classes": [asdict(each) for each in self.latency_classes],
         }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
-        """The inverse of :meth:`as_dict`."""
-        return cls(
-            **{name: data[name] for name in _PLAIN},
-            parts=tuple(Part(**part) for part in data["parts"]),
-            roofline=Roofline.from_dict(data["roofline"], data["cycles"]),
-            regions=tuple(Region.from_dict(region) for region in data["regions"]),
-            latency_classes=tuple(map(LatencyClass.from_dict, data.get("latency_classes", ()))),
-        )
 
 
 @dataclass(frozen=True)

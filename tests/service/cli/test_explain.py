@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import partial
 
@@ -150,7 +151,8 @@ def test_long_regions_leave_out_what_there_is_nothing_to_say_about(explaining, c
 
 def test_json_holds_the_explanation(hvxtune, explaining):
     answer = hvxtune(*MEASURE, "--explain", "--json").json
-    assert Explanation.from_dict(answer["explanation"]) == explanation_of(answer["cycles"])
+    wanted = explanation_of(answer["cycles"]).as_dict()
+    assert answer["explanation"] == json.loads(json.dumps(wanted))
     assert "against" not in answer
 
 
