@@ -185,8 +185,11 @@ def attack(kind: str, service: Service, given: argparse.Namespace) -> Iterator[N
 async def probed(service: Service, seconds: float) -> list[Probe]:
     """What the probes saw in so many seconds."""
     best = []
-    for kernel, params, contract in million_schedules.requests("popular", 500, seed=1):
-        query = {"kernel": kernel, "param": ",".join(f"{n}={v}" for n, v in params.items())}
+    for params, contract in million_schedules.requests("popular", 500, seed=1):
+        query = {
+            "kernel": million_schedules.KERNEL,
+            "param": ",".join(f"{n}={v}" for n, v in params.items()),
+        }
         query |= {"target": DEFAULT_TARGET, "contract": contract.value}
         best.append(f"/v1/schedules/best?{urlencode(query)}")
     probes = [
@@ -225,10 +228,13 @@ async def _batches(given: argparse.Namespace) -> None:
         headers = {"authorization": f"Bearer {tokens[number % len(tokens)]}", "connection": "close"}
         while True:
             workloads = [
-                {"kernel": "gemm_u8", "params": {"m": 700 + i % 97, "n": 2000 + seed + i, "k": 64}}
+                {
+                    "kernel": million_schedules.KERNEL,
+                    "params": {"width": 2000 + i + seed % 50_000, "height": 700 + i % 97},
+                }
                 for i in range(ITEMS)
             ]
-            seed += 100_000
+            seed += ITEMS
             body = {"workloads": workloads, "allow_nearest": True}
             with suppress(httpx.HTTPError):
                 answer = await client.post(url, json=body, headers=headers)

@@ -1,10 +1,9 @@
 """A database with a million schedules, for the benchmark ``service``.
 
-The rows are what tuning leaves behind: workloads of every kernel in all kinds of shapes, problems
-under two contracts, bests of two toolchains, configs that are points of their spaces. Only the
-objects are few and made up, because a million of them would fill a disk; the best-query reads none.
-The database is kept in the state directory and made anew when this file, a kernel or the tables
-change.
+The rows are what tuning leaves behind: a kernel in all kinds of shapes, problems under two
+contracts, bests of two toolchains. Only the objects are few and made up, because a million of them
+would fill a disk; the best-query reads none. The database is kept in the state directory and made
+anew when this file, a kernel or the tables change.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -38,7 +36,6 @@ from db.models import (
 )
 from db.schedules.validation import seal_of
 from tuner.codegen.judged import judge
-from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of, digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.paths import writable
@@ -48,6 +45,7 @@ from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, Problem
 from tuner.space import Config
 
+KERNEL = "gaussian5x5_u8"
 CONTRACTS = (Contract.STATIC, Contract.NONE)
 TOOLCHAINS = 2
 WORKLOADS = 250_000
@@ -55,14 +53,6 @@ SCHEDULES = WORKLOADS * len(CONTRACTS) * TOOLCHAINS
 OBJECTS = 256
 CHUNK = 2_500
 
-_MIX = (
-    ("gemm_u8", 0.4),
-    ("depthwise_conv2d_u8", 0.6),
-    ("add_u8", 0.75),
-    ("gaussian5x5_u8", 0.9),
-    ("sobel_u8", 1.0),
-)
-"""Kernels, and the share of the workloads up to and with each."""
 _ROOT = Path(__file__).parents[1]
 _MADE_BY = (
     "benchmarks/million_schedules.py",
@@ -188,18 +178,9 @@ def _artifact_row(stored: StoredArtifact) -> dict[str, Any]:
     }
 
 
-def params_of(number: int) -> tuple[str, dict[str, int]]:
-    """The kernel and the shape of workload ``number``: each number gives another."""
-    at = (number * 0.6180339887498949) % 1.0  # every chunk has its share of every kernel
-    kernel = next(name for name, share_up_to in _MIX if at < share_up_to)
-    if kernel == "gemm_u8":
-        shape = {"m": 1 + number % 509, "n": 8 + number // 509 % 1021, "k": 4 + 4 * (number % 127)}
-    elif kernel == "depthwise_conv2d_u8":
-        shape = {"height": 7 + number % 61, "width": 7 + number % 67}
-        shape |= {"channels": 8 + number // 61 % 1021, "multiplier": 1 + number % 32749}
-    else:
-        shape = {"width": 64 + number % 1021, "height": 8 + number // 1021}
-    return kernel, shape
+def params_of(number: int) -> dict[str, int]:
+    """The shape of workload ``number``: each number gives another."""
+    return {"width": 64 + number % 1021, "height": 8 + number // 1021}
 
 
 def _chunk(task: tuple[int, int, list[str]]) -> Rows:
@@ -211,8 +192,7 @@ def _chunk(task: tuple[int, int, list[str]]) -> Rows:
 
 
 def _add_workload(number: int, target: int, objects: list[str], rows: Rows) -> None:
-    name, params = params_of(number)
-    kernel = find_kernel(name)
+    kernel, params = find_kernel(KERNEL), params_of(number)
     for level, contract in enumerate(CONTRACTS):
         problem = kernel.problem(params, contract, find_target(DEFAULT_TARGET))
         workload = problem.workload
@@ -237,7 +217,7 @@ def _add_workload(number: int, target: int, objects: list[str], rows: Rows) -> N
                 "contract": contract.value,
             }
         )
-        config = _a_config(problem, number)
+        config = kernel.textbook_config(problem)
         judged = judge(problem, "halide", config)  # as whoever stores a schedule does
         for toolchain in range(TOOLCHAINS):
             cycles = 20_000 + (number * 7919 + level * 104_729 + toolchain * 1299) % 500_000
@@ -247,29 +227,6 @@ def _add_workload(number: int, target: int, objects: list[str], rows: Rows) -> N
             rows["schedules"].append(
                 _schedule(row_id, place + 1, toolchain, problem, config, judged, cycles, digest)
             )
-
-
-def _a_config(problem: Problem, number: int) -> Config:
-    """A point of the problem's space: one of a pool if it fits, which is faster than sampling."""
-    space = find_kernel(problem.workload.kernel).space(problem)
-    pool = _pool(problem.workload.kernel, problem.contract)
-    for attempt in range(3):
-        try:
-            return space.config(pool[(number + attempt * 31) % len(pool)])
-        except UserError:
-            continue
-    return space.sample(Random(number))
-
-
-@lru_cache
-def _pool(kernel: str, contract: Contract) -> list[Mapping[str, Any]]:
-    random = Random(0)
-    found = find_kernel(kernel)
-    numbers = [n for n in range(4000) if params_of(n)[0] == kernel][:40]
-    problems = [
-        found.problem(params_of(n)[1], contract, find_target(DEFAULT_TARGET)) for n in numbers
-    ]
-    return [found.space(p).sample(random).as_dict() for p in problems for _ in range(8)]
 
 
 def _text(document: Any) -> str:
@@ -345,7 +302,7 @@ def _schedule(
     }
 
 
-def requests(kind: str, count: int, seed: int) -> Iterator[tuple[str, Mapping[str, int], Contract]]:
+def requests(kind: str, count: int, seed: int) -> Iterator[tuple[Mapping[str, int], Contract]]:
     """Workloads to ask for: ``first``, each at most once, or ``popular``, where the n-th most
     popular is asked for with a probability that falls as 1/n (Zipf's law)."""
     random = Random(seed)
@@ -354,5 +311,7 @@ def requests(kind: str, count: int, seed: int) -> Iterator[tuple[str, Mapping[st
     else:
         numbers = [int(WORKLOADS ** random.random()) * 7919 % WORKLOADS for _ in range(count)]
     for number in numbers:
-        name, params = params_of(number)
-        yield name, params, random.choice((Contract.STATIC,) * 3 + (Contract.HOST, Contract.NONE))
+        yield (
+            params_of(number),
+            random.choice((Contract.STATIC,) * 3 + (Contract.HOST, Contract.NONE)),
+        )

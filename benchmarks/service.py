@@ -118,9 +118,9 @@ def paths_of(kind: str) -> list[str]:
     if kind == "empty":
         return [EMPTY]
     found = []
-    for kernel, params, contract in million_schedules.requests(kind, QUERIES, seed=1):
+    for params, contract in million_schedules.requests(kind, QUERIES, seed=1):
         query = {
-            "kernel": kernel,
+            "kernel": million_schedules.KERNEL,
             "param": ",".join(f"{name}={value}" for name, value in params.items()),
             "target": DEFAULT_TARGET,
             "contract": contract.value,
