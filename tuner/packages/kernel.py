@@ -30,7 +30,7 @@ from tuner.problem.tolerance import Tolerance
 from tuner.problem.workload import Param, Problem
 from tuner.space import Config, Directive, Space
 
-_KEPT_KERNELS = 64
+_KEPT_KERNELS, _MOST_SPACES = 64, 256
 
 
 class PackageKernel(PackagedKernel):
@@ -59,6 +59,7 @@ class PackageKernel(PackagedKernel):
         self.refuses_shapes = any(  # type: ignore[misc]
             one.names & manifest.params.keys() for one in constraints
         )
+        self._spaces: dict[str, Space] = {}
         self.build.check(package)
         self._reference = reference_of(package)
 
@@ -173,7 +174,11 @@ class PackageKernel(PackagedKernel):
         return super().problem(params, contract, target)
 
     def space(self, problem: Problem) -> Space:
-        return self.build.space(self.package, problem)
+        if problem.digest not in self._spaces:
+            if len(self._spaces) >= _MOST_SPACES:
+                self._spaces.clear()
+            self._spaces[problem.digest] = self.build.space(self.package, problem)
+        return self._spaces[problem.digest]
 
     def default_config(self, problem: Problem) -> Config:
         return self._config_of(problem, self._config("default") or {})

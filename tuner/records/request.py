@@ -80,20 +80,20 @@ class Option:
     help: str
     label: str
     group: str
-    least: float | None
-    most: float | None
-    pattern: str
-    longest: int
-    unit: str
-    choices: str | Sequence[str]
-    unset: str
-    switch: str
-    flag: str
-    metavar: str
-    example: Any
-    see: str
-    listed: bool
-    first: bool
+    least: float | None = None
+    most: float | None = None
+    pattern: str = _ANY_NAME
+    longest: int = 100
+    unit: str = ""
+    choices: str | Sequence[str] = ""
+    unset: str = ""
+    switch: str = ""
+    flag: str = ""
+    metavar: str = ""
+    example: Any = None
+    see: str = ""
+    listed: bool = False
+    first: bool = False
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ class SearchOptions:
         None,
         "Stop once further search is unlikely to save this share of the cycles.",
         BUDGET,
-        share=True,
+        kind="share",
         unit="%",
         unset="no limit",
         see="search.md#when-to-stop",
@@ -457,33 +457,11 @@ def _option(name: str, hint: Any, default: Any, facts: Mapping[str, Any]) -> Opt
     accepted = [t for t in get_args(hint) if t is not type(None)]
     union = get_origin(hint) in (Union, types.UnionType)
     inner = accepted[0] if union else hint
-    choices: Any = facts.get("choices", "")
+    facts = {"label": name.replace("_", " ").capitalize(), **facts}
     if get_origin(inner) is Literal:
-        choices, inner = get_args(inner), str
+        facts["choices"], inner = get_args(inner), str
     kind: Any = {int: "int", float: "float", bool: "bool", str: "text"}.get(inner, "names")
-    return Option(
-        name=name,
-        kind="share" if facts.get("share") else kind,
-        optional=union,
-        default=default,
-        help=facts["help"],
-        label=facts.get("label", name.replace("_", " ").capitalize()),
-        group=facts["group"],
-        least=facts.get("least"),
-        most=facts.get("most"),
-        pattern=facts.get("pattern", _ANY_NAME),
-        longest=facts.get("longest", 100),
-        unit=facts.get("unit", ""),
-        choices=choices,
-        unset=facts.get("unset", ""),
-        switch=facts.get("switch", ""),
-        flag=facts.get("flag", ""),
-        metavar=facts.get("metavar", ""),
-        example=facts.get("example"),
-        see=facts.get("see", ""),
-        listed=facts.get("listed", False),
-        first=facts.get("first", False),
-    )
+    return Option(**{"name": name, "kind": kind, "optional": union, "default": default, **facts})
 
 
 def search_options(options: SearchOptions) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Build(ABC):
 
     def space(self, package: Package, problem: Problem) -> Space:
         """The configs of ``problem``: by default those of the knobs in ``kernel.toml``."""
-        return _space(package, tuple(problem.workload.params.items()))
+        return package.manifest.space_at(dict(problem.workload.params))
 
     def defaults(self, package: Package) -> dict[str, int | str]:
         """Values of knobs that ``kernel.toml`` leaves out of its configs."""
@@ -141,19 +141,6 @@ def _joined(making: Making, objects: Mapping[str, bytes]) -> bytes:
     request = {"program": [str(find_toolchain().zig), "ld.lld", "-r", "-o", clang.OBJECT, *objects]}
     made = making.servers.made(making.server, request, [clang.OBJECT], objects)
     return made[clang.OBJECT]
-
-
-_SPACES: dict[tuple[str, tuple[tuple[str, int], ...]], Space] = {}
-_MOST_SPACES = 256
-
-
-def _space(package: Package, params: tuple[tuple[str, int], ...]) -> Space:
-    key = (package.digest, params)
-    if key not in _SPACES:
-        if len(_SPACES) >= _MOST_SPACES:
-            _SPACES.clear()
-        _SPACES[key] = package.manifest.space_at(dict(params))
-    return _SPACES[key]
 
 
 def misfit(package: Package, key: str, why: str, accepted: str, next_step: str = "") -> UserError:

@@ -58,12 +58,7 @@ class GeneratorBuild(Build):
         return found
 
     def space(self, package: Package, problem: Problem) -> Space:
-        key = (package.digest, problem.digest)
-        if key not in _SPACES:
-            if len(_SPACES) >= _MOST_SPACES:
-                _SPACES.clear()
-            _SPACES[key] = _space(package, problem)
-        return _SPACES[key]
+        return _space(package, problem)
 
     def other_starts(self, package: Package, problem: Problem) -> dict[str, Config]:
         if options_of(package).space != "both":
@@ -131,10 +126,6 @@ def _knob(package: Package, param: GeneratorParam) -> Knob:
         return Knob(param.name, param.choices, "a GeneratorParam")
     when = None if table.when is None else condition(table.when).plain
     return Knob(param.name, tuple(table.choices), table.doc, when)
-
-
-_SPACES: dict[tuple[str, str], Space] = {}
-_MOST_SPACES = 256
 
 
 def _space(package: Package, problem: Problem) -> Space:
