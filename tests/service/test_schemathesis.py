@@ -34,7 +34,7 @@ from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, ok, pending, s
 from tuner.conformance.stores import NETWORK, new_job
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
 
-EXAMPLES = 25
+EXAMPLES = 10
 """Requests a route and phase; derandomized, so that a run says the same everywhere."""
 CONFIG = schemathesis.Config.from_dict(
     {
