@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
 from pathlib import Path
 
 import httpx
@@ -14,7 +13,7 @@ import pytest
 from db import open_store
 from service.server.serving import serve
 from service.settings import Settings
-from tests.service.served import Served, command, environment, served
+from tests.service.served import Served, served
 from tuner.conformance.patience import PATIENCE_S
 from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import UserError
@@ -31,45 +30,32 @@ def refusal(**settings: object) -> UserError:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_says_where_it_listens_answers_and_ends_in_order(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    with served(tmp_path / "state", "--conductors", "0") as service:
-        assert service.url.startswith("http://127.0.0.1:")
-        assert service.get("/readyz").json()["status"] == "ready"
-        assert service.about["database"].startswith(str(tmp_path))
-        assert service.end(number) == 0
-        assert "Traceback" not in service.log.read_text()
-
-
-@pytest.mark.slow
-def test_who_follows_a_job_does_not_keep_it_from_ending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Who follows a job does not keep it from ending, and its conductors leave with it."""
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("HVXTUNE_DATABASE_URL", raising=False)
     with open_store() as store:
         job = store.create_job(spec(), SPACE, TOOLCHAIN)
-    with served(tmp_path / "state", "--conductors", "0") as service:
+    with served(tmp_path / "state", "--conductors", "2") as service:
+        assert service.url.startswith("http://127.0.0.1:")
+        ready = service.get("/readyz").json()
+        assert (ready["status"], ready["conductors"]) == ("ready", 2)
+        assert service.about["database"].startswith(str(tmp_path))
+        conductors = conductors_of(service)
+        assert len(conductors) == 2
         headers = {"Authorization": f"Bearer {service.about['token']}"}
         with httpx.stream(
             "GET", f"{service.url}/v1/jobs/{job.id}/events", headers=headers, timeout=PATIENCE_S
         ) as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith(("id:", "event:", ":", "retry:"))
-            assert service.end() == 0
-        assert "timeout graceful shutdown" not in service.log.read_text()
-
-
-@pytest.mark.slow
-def test_its_conductors_run_and_leave_with_it(tmp_path: Path) -> None:
-    with served(tmp_path / "state", "--conductors", "2") as service:
-        conductors = conductors_of(service)
-        assert len(conductors) == 2
-        assert service.get("/readyz").json()["conductors"] == 2
-        assert service.end() == 0
+            assert service.end(signal.SIGINT) == 0
         assert not any(process.is_running() for process in conductors)
+        log = service.log.read_text()
+        assert "timeout graceful shutdown" not in log
+        assert "Traceback" not in log
 
 
 @pytest.mark.slow
@@ -104,18 +90,3 @@ def test_tls_needs_both_files_and_usable_ones(tmp_path: Path) -> None:
     refused = refusal(tls_certificate=str(nonsense), tls_key=str(nonsense))
     assert str(nonsense) in refused.message
     assert refused.next_step
-
-
-def test_what_cannot_be_is_one_line_and_status_2(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        done = subprocess.run(
-            command("--port", str(other.getsockname()[1])),
-            capture_output=True,
-            text=True,
-            env=environment(tmp_path),
-            timeout=PATIENCE_S,
-        )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: --port")
-    assert done.stderr.count("\n") == 1
