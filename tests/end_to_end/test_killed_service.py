@@ -23,7 +23,7 @@ from tuner.conformance.patience import PATIENCE_S
 from tuner.paths import STATE_DIR_VARIABLE
 from tuner.records.trial import JobState, Trial
 
-TRIALS = 40
+TRIALS = 25
 OPEN_JOBS = 3
 
 
