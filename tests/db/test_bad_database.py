@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from tuner.conformance.records import (
 )
 from tuner.errors import HvxtuneError, StoreError, UserError
 from tuner.keeping.best import lookup_of
+from tuner.paths import STATE_DIR_VARIABLE
 from tuner.records.trial import JobState
 
 pytestmark = pytest.mark.slow
@@ -35,18 +37,29 @@ pytestmark = pytest.mark.slow
 TRIALS = 30
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state directory with a finished job."""
+    folder = tmp_path_factory.mktemp("finished") / "state"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(STATE_DIR_VARIABLE, str(folder))
+        patch.delenv(URL_VARIABLE, raising=False)
+        with closing(open_store()) as store:
+            job = store.create_job(spec(), SPACE, TOOLCHAIN)
+            token = store.claim(job.id)
+            for number in range(TRIALS):
+                made = artifact(number)
+                trial = ok(number, made, 1000 - number)
+                offered = schedule(job.id, trial)
+                store.commit(job.id, token, finished=[trial], artifacts=[made], schedule=offered)
+            store.release(job.id, token, JobState.DONE)
+    return folder
+
+
 @pytest.fixture
-def file(state: Path) -> Path:
+def file(state: Path, finished: Path) -> Path:
     """A closed database with one finished job."""
-    with closing(open_store()) as store:
-        job = store.create_job(spec(), SPACE, TOOLCHAIN)
-        token = store.claim(job.id)
-        for number in range(TRIALS):
-            made = artifact(number)
-            trial = ok(number, made, 1000 - number)
-            offered = schedule(job.id, trial)
-            store.commit(job.id, token, finished=[trial], artifacts=[made], schedule=offered)
-        store.release(job.id, token, JobState.DONE)
+    shutil.copytree(finished, state)
     return state / "hvxtune.sqlite"
 
 
