@@ -28,6 +28,7 @@ from db.access.tokens import Token, add_token
 from db.clock import DatabaseClock, database_now
 from db.exchange import copy_store
 from db.exchange.whole import one_moment
+from db.jobs import results
 from db.jobs.annotations import annotate
 from db.jobs.claims import lease_s, locked, locked_claim, take
 from db.jobs.queue import _ONE_CHOOSES, ClaimedJob
@@ -139,7 +140,7 @@ def test_a_killed_writer_loses_nothing(
     new_database: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(URL_VARIABLE, new_database())
-    kill_rounds(6, seed=4)
+    kill_rounds(3, seed=4)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +260,7 @@ def test_jobs_that_find_the_same_objects_at_once_do_not_lock_each_other_out(
     """Both refer to objects that are known before either completes them, each in its own order."""
     url, found = new_database(), [artifact(1), artifact(2)]
     both_refer = threading.Barrier(2)
-    complete = sql_store.complete_artifact
+    complete = results.complete_artifact
 
     def complete_at_once(*given: Any) -> None:
         if threading.get_ident() not in waited:
@@ -279,7 +280,7 @@ def test_jobs_that_find_the_same_objects_at_once_do_not_lock_each_other_out(
             stores[place].commit(jobs[place].id, tokens[place], finished=ended, artifacts=ordered)
 
         commit(2)  # they are known from here on
-        monkeypatch.setattr(sql_store, "complete_artifact", complete_at_once)
+        monkeypatch.setattr(results, "complete_artifact", complete_at_once)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(commit, range(2)))
         assert len(waited) == 2
