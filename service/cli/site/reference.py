@@ -74,6 +74,7 @@ def _fill_choices(command: Any, context: Any) -> None:
     command.get_help(context)
     command.short_help = (command.help or "").partition("\n\n")[0]
     for name, below in getattr(command, "commands", {}).items():
+        below.name = name  # groups that are imported when they are asked for have none
         _fill_choices(below, typer.Context(below, info_name=name, parent=context))
 
 
