@@ -21,12 +21,12 @@ def registered():
         yield
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 class TestDerivedKernel(KernelConformance):
     name = "across_u8"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 class TestCodeOfDerivedKernel(KernelCodeConformance):
     name = "across_u8"
 
