@@ -60,7 +60,7 @@ def test_workers_are_lost_join_and_leave_while_a_job_loses_no_trial(
         monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
         store = MemoryStore()
         job = tuner.submit(
-            "add_u8", SMALL, store=store, contract="static", trials=16, workers=4, sampler="random"
+            "add_u8", SMALL, store=store, contract="static", trials=12, workers=4, sampler="random"
         )
         leaving = cluster.processes["leaves"]
         told: list[int] = []
@@ -79,8 +79,8 @@ def test_workers_are_lost_join_and_leave_while_a_job_loses_no_trial(
     assert "lost" not in cluster.processes
     assert done.job.state is JobState.DONE
     trials = store.trials(job.id)
-    assert [trial.number for trial in trials] == list(range(16))
-    assert len({trial.config for trial in trials}) == 16
+    assert [trial.number for trial in trials] == list(range(12))
+    assert len({trial.config for trial in trials}) == 12
     assert not [trial for trial in trials if trial.outcome.value == "device_error"]
     assert store.pending(job.id) == []
 
@@ -111,7 +111,7 @@ def test_a_scheduler_that_ends_gives_the_job_back(
     store = MemoryStore()
     with started_cluster(tmp_path, "only") as cluster:
         monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
-        job = tuner.submit("add_u8", SMALL, store=store, contract="static", trials=40)
+        job = tuner.submit("add_u8", SMALL, store=store, contract="static", trials=10)
 
         def look(progress: tuner.Progress) -> None:
             if progress.finished == 2:
@@ -126,7 +126,7 @@ def test_a_scheduler_that_ends_gives_the_job_back(
         monkeypatch.setenv(EXECUTOR_VARIABLE, again.executor)
         done = tuner.run(job.id, store)
     assert done.job.state is JobState.DONE
-    assert [trial.number for trial in store.trials(job.id)] == list(range(40))
+    assert [trial.number for trial in store.trials(job.id)] == list(range(10))
 
 
 @pytest.mark.parametrize("address", ["dask://lab", "dask://lab:0", "dask+tcp://lab:1"])
