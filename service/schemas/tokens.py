@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,37 +10,22 @@ from service.auth.caller import Reads, Scope
 from service.auth.tokens import DEFAULT_EXPIRES, MOST_QUOTA
 from service.schemas.common import Strict
 
-_NO_LIMIT = "null: no limit."
+# Strict: true is not a number of jobs.
+Quota = Annotated[int, Field(strict=True, ge=0, le=MOST_QUOTA)]
 
 
 class QuotasForm(Strict):
     """The limits of a token; `null` means no limit."""
 
-    # Strict: true is not a number of jobs.
-    running_jobs: int | None = Field(
+    running_jobs: Quota | None = Field(None, description="Jobs of its user that run at once.")
+    trials_per_day: Quota | None = Field(
         None,
-        strict=True,
-        ge=0,
-        le=MOST_QUOTA,
-        description="Jobs of its user that run at once. " + _NO_LIMIT,
-    )
-    trials_per_day: int | None = Field(
-        None,
-        strict=True,
-        ge=0,
-        le=MOST_QUOTA,
         description="Trials that jobs of its user may take, of those submitted in the last 24"
-        " hours. " + _NO_LIMIT,
+        " hours.",
     )
-    upload_bytes_per_day: int | None = Field(
-        None,
-        strict=True,
-        ge=0,
-        le=MOST_QUOTA,
-        description="Uploads of its user in 24 hours. " + _NO_LIMIT,
-    )
-    requests_per_minute: int | None = Field(
-        None, strict=True, ge=1, le=MOST_QUOTA, description="Requests with this token. " + _NO_LIMIT
+    upload_bytes_per_day: Quota | None = Field(None, description="Uploads of its user in 24 hours.")
+    requests_per_minute: Annotated[Quota, Field(ge=1)] | None = Field(
+        None, description="Requests with this token."
     )
 
 
