@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from fastapi import Request
 from itsdangerous import BadSignature, URLSafeTimedSerializer
+from pydantic import BeforeValidator
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import HTTPConnection
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from db.sql_store import SqlStore
     from service.auth.gate import Gate
 
+EMPTY_MEANS_ALL = BeforeValidator(lambda given: given or None)
+"""Of a filter in an address: what a form sends where nothing was chosen."""
 CSRF_FIELD = "csrf_token"
 MOST_FIELDS = 64
 SESSION_COOKIE = "hvxtune_session"

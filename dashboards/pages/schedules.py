@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import RedirectResponse, Response
 
 from dashboards.job_view import peak_of
-from dashboards.session import Form, form_of, viewing
+from dashboards.session import EMPTY_MEANS_ALL, Form, form_of, viewing
 from dashboards.templating import digits, render
 from db.jobs.trials import find_trial
 from db.schedules.quarantine import quarantine, release
@@ -20,7 +20,7 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
-from service.http_errors import HttpError, not_found
+from service.http_errors import not_found
 from service.sub_path import published
 from tuner.problem.contract import Contract
 from tuner.problem.target import TARGETS
@@ -37,25 +37,10 @@ class SchedulesQuery(BaseModel):
     q: str = Field("", max_length=200)
     kernel: str = ""
     target: str = ""
-    contract: str = ""
-    fidelity: str = ""
+    contract: Annotated[Contract | None, EMPTY_MEANS_ALL] = None
+    fidelity: Annotated[Fidelity | None, EMPTY_MEANS_ALL] = None
     quarantined: str = ""
     below: int | None = Field(None, ge=0)
-
-    def contract_or_all(self) -> Contract | None:
-        """422 for a contract that does not exist."""
-        if self.contract and self.contract not in tuple(Contract):
-            raise HttpError(422, f"contract '{self.contract}'", accepted=", ".join(Contract))
-        return Contract(self.contract) if self.contract else None
-
-    def fidelity_or_all(self) -> Fidelity | None:
-        """422 for a fidelity that does not exist."""
-        for known in FIDELITIES:
-            if known == self.fidelity:
-                return known
-        if self.fidelity:
-            raise HttpError(422, f"fidelity '{self.fidelity}'", accepted=", ".join(FIDELITIES))
-        return None
 
 
 @router.get("/schedules")
@@ -69,8 +54,8 @@ def schedules(
         store,
         kernel=asked.kernel or None,
         target=asked.target or None,
-        contract=asked.contract_or_all(),
-        fidelity=asked.fidelity_or_all(),
+        contract=asked.contract,
+        fidelity=asked.fidelity,
         quarantined={"yes": True, "no": False}.get(asked.quarantined),
         text=asked.q,
         below=asked.below,
