@@ -10,7 +10,7 @@ import pytest
 
 from db.sql_store import SqlStore
 from tests.rig.scale_u8 import KERNELS
-from tests.tuner.codegen.test_loop_origins import ASSEMBLY, NEST, SCHEDULE
+from tests.tuner.codegen.test_loop_origins import NEST, SCHEDULE
 from tests.tuner.measure.explained import explain_packets
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
 from tuner.errors import CandidateError
@@ -19,6 +19,45 @@ from tuner.measure.explanation import Explanation
 from tuner.records.candidate import Artifact
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Submission
+
+ASSEMBLY = """
+f:
+// %bb.0:                               // %entry
+	{
+		loop1(.LBB0_1,#4)
+		r8 = #0
+	}
+.LBB0_1:                                // Block address taken
+                                        // %"2_for_C.s0.y.yo"
+                                        // =>This Loop Header: Depth=1
+	{
+		loop0(.LBB0_2,#10)
+		r5 = r10
+		r9 = memw(r10+#64)
+	}                                       // 4-byte Folded Reload
+.LBB0_2:                                // %"3_for_sums.s1.r$x"
+                                        //   Parent Loop BB0_1 Depth=1
+	{
+		v2.uw += vrmpy(v3.ub,v1.ub)
+		r6 = memw(r5+#0)
+	}
+	{
+		r7 = mpyi(r6,r1)
+	} :endloop0
+// %bb.3:                               // %"5_consume_sums"
+	{
+		r8 = add(r8,#1)
+		vmem(r10+#1) = v2
+	} :endloop1
+// %bb.4:
+	{
+		jumpr r31
+	}
+.LBB0_5:                                // %"assert failed"
+	{
+		call ##halide_error
+	}
+"""
 
 TIMES = {0: 10, 1: 30}
 """How often the inner loop of a trial runs each time through the outer one."""
