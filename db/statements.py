@@ -32,7 +32,7 @@ def table_of(model: type[Base]) -> Table:
 @lru_cache(maxsize=64)
 def insert_or_skip(dialect: str, model: type[Base], keys: tuple[str, ...]) -> Upsert:
     """Inserts a row unless one with the same ``keys`` exists."""
-    return _insert(dialect, model).on_conflict_do_nothing(index_elements=keys)
+    return inserting(dialect, model).on_conflict_do_nothing(index_elements=keys)
 
 
 def upsert(
@@ -40,13 +40,14 @@ def upsert(
 ) -> Upsert:
     """Inserts a row, or overwrites the one with the same ``keys`` if ``where`` holds of it.
     ``given`` are columns whose value is a term rather than a parameter."""
-    made = _insert(dialect, model).values(**given)
+    made = inserting(dialect, model).values(**given)
     others = [one.name for one in table_of(model).columns if one.name not in keys]
     overwritten = {name: made.excluded[name] for name in others}
     return made.on_conflict_do_update(index_elements=keys, set_=overwritten, where=where)
 
 
-def _insert(dialect: str, model: type[Base]) -> Upsert:
+def inserting(dialect: str, model: type[Base]) -> Upsert:
+    """An insert in the words of ``dialect``, which may say what to do about a conflict."""
     made = sqlite.insert if dialect == "sqlite" else postgresql.insert
     return made(table_of(model)).inline()  # does not ask for the new key
 

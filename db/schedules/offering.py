@@ -15,6 +15,7 @@ from db.files.artifacts import LOST_FILE, ArtifactFiles, StoredArtifact
 from db.models import ArtifactRow, JobRow, PromotionRow, ScheduleRow, TrialRow
 from db.records import measurement_record
 from db.schedules.validation import seal_of
+from db.statements import inserting
 from tuner.codegen.judged import judge
 from tuner.keeping.store import toolchain_of
 from tuner.records.trial import Schedule
@@ -129,23 +130,10 @@ def _measurement_id(session: Session, schedule: Schedule) -> int:
 
 def _upsert_if_better(session: Session, key: dict[str, Any], values: dict[str, Any]) -> Insert:
     """One statement, so that two jobs that offer at once cannot overwrite the faster one."""
-    handed_out = ScheduleRow.quarantined_at.is_(None)
-    if session.get_bind().dialect.name == "sqlite":
-        from sqlalchemy.dialects import sqlite
-
-        offer = sqlite.insert(ScheduleRow).values(**key, **values)
-        return offer.on_conflict_do_update(
-            index_elements=list(key),
-            index_where=handed_out,
-            set_=values,
-            where=offer.excluded.cycles < ScheduleRow.cycles,
-        )
-    from sqlalchemy.dialects import postgresql
-
-    offered = postgresql.insert(ScheduleRow).values(**key, **values)
-    return offered.on_conflict_do_update(
+    offer = inserting(session.connection().dialect.name, ScheduleRow).values(**key, **values)
+    return offer.on_conflict_do_update(
         index_elements=list(key),
-        index_where=handed_out,
+        index_where=ScheduleRow.quarantined_at.is_(None),
         set_=values,
-        where=offered.excluded.cycles < ScheduleRow.cycles,
+        where=offer.excluded.cycles < ScheduleRow.cycles,
     )
