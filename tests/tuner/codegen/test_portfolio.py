@@ -78,7 +78,7 @@ def test_every_switch_changes_code_somewhere():
 @pytest.mark.parametrize(
     ("program", "outcome", "said"),
     [
-        ("while True: pass", Outcome.TIMEOUT, "more than 5 s"),
+        ("while True: pass", Outcome.TIMEOUT, "more than 2 s"),
         ("import os; os.abort()", Outcome.COMPILER_CRASH, "SIGABRT"),
         ("open('/dev/shm/escaped', 'w')", Outcome.COMPILE_ERROR, "PermissionError"),
         ("import socket; socket.socket()", Outcome.COMPILE_ERROR, "PermissionError"),
@@ -86,7 +86,7 @@ def test_every_switch_changes_code_somewhere():
     ],
 )
 def test_a_compiler_that_misbehaves_is_contained(program, outcome, said):
-    servers = CompileServers(1, 5.0, 1 << 30)
+    servers = CompileServers(1, 2.0, 1 << 30)
     try:
         request = {
             "program": [sys.executable, "-S", "-c", program],

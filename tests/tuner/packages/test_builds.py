@@ -156,7 +156,7 @@ def test_a_reference_that_fails_names_its_line(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if what == "endless":
-        monkeypatch.setattr(python_code, "CPU_LIMIT_S", 3)
+        monkeypatch.setattr(python_code, "CPU_LIMIT_S", 1)
     old, new, said = REFERENCES[what]
     folder = good_package(tmp_path / "package")
     edit(folder, old, new, "reference.py")
