@@ -13,7 +13,7 @@ from tuner.conformance.patience import PATIENCE_S
 from tuner.measure.qemu.measurer import QemuMeasurer
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_row_has_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trials", "3", "--workers", "1", "--generator", "hvx"]
     assert harness.run("hand", [*options, "sobel 3x3"]) in (0, 1), (

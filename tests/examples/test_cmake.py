@@ -108,16 +108,12 @@ def test_a_lock_file_takes_another_machine_to_the_same_object(project, tmp_path)
 
 def test_what_is_not_what_was_pinned_does_not_configure(project):
     good(project.configure())
-    for old, new, said in (
-        ("CONTRACT static", "CONTRACT host", "the contract does not hold"),
-        ("m=64", "m=32", "is for params k=64 m=64 n=128, asked for is k=64 m=32 n=128"),
-        ("CONTRACT static", "CONTRACT static TARGET_ARCH hexagon-v68", "for target hexagon-v66"),
-    ):
-        edit(project, old, new)
-        done = project.make()  # configures anew, because the file has changed
-        assert done.returncode != 0
-        assert said in " ".join(done.stderr.split())
-        edit(project, new, old)
+    edit(project, "m=64", "m=32")
+    done = project.make()  # configures anew, because the file has changed
+    assert done.returncode != 0
+    said = " ".join(done.stderr.split())
+    assert "is for params k=64 m=64 n=128, asked for is k=64 m=32 n=128" in said
+    edit(project, "m=32", "m=64")
     lock = project.build / "hvxtune.lock"
     lines = lock.read_text().splitlines()
     changed = [f'object = "sha256:{"0" * 64}"' if "object =" in line else line for line in lines]

@@ -41,7 +41,7 @@ def test_the_page_on_networks_leads_from_a_model_to_a_program(
     model = quantized(published.mobilenet_v2(32, 10), Quantizing(per_channel=True))
     onnx.save(model, tmp_path / "mobilenet_v2.onnx")
     session = session_of(ROOT / "docs" / "networks.md")
-    assert [words[1] for words, _ in session if words[0] == "hvxtune"] == ["network", "simulate"]
+    assert [words[1] for words, _ in session if words[0] == "hvxtune"] == ["network", "tool"]
     for words, shown in session:
         command = [os.path.expandvars(word) for word in words]
         done = subprocess.run(

@@ -27,16 +27,18 @@ def shown_commands() -> list[str]:
 
 
 def on_a_free_port(commands: list[str]) -> list[str]:
-    """The commands; with another port where the page's is taken on this machine."""
+    """The commands, the first of which is waited for as a person does; with another port where the
+    page's is taken on this machine."""
     with socket.socket() as trial:
         try:
             trial.bind(("127.0.0.1", 8100))
-            return commands
+            port = "8100"
         except OSError:
             trial.bind(("127.0.0.1", 0))
             port = str(trial.getsockname()[1])
-    moved = [line.replace("8100", port) for line in commands]
-    return [line.replace("hvxtune serve", f"hvxtune serve --port {port}") for line in moved]
+    serve, *others = [line.replace("8100", port) for line in commands]
+    there = f"until (echo > /dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.1; done"
+    return [serve.replace("hvxtune serve", f"hvxtune serve --port {port}"), there, *others]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,14 @@ def _priced(trials: list[Trial]) -> list[Any]:
     return [costs.cycles(trial) for trial in trials]
 
 
-# What a sampler is told
-
-
-# Promotions
+def test_what_other_costs_made_is_not_priced() -> None:
+    rig = rig_of(budget=Budget(trials=1))
+    rig.run()
+    (trial,) = rig.trials
+    assert trial.measurement is not None
+    stale = replace(trial, measurement=replace(trial.measurement, cycles=5000))
+    costs = PlausibleCosts(PROBLEM.target)
+    assert (costs.cycles(trial) is not None, costs.cycles(stale)) == (True, None)
 
 
 def climb_of(prefer: Preference = "fastest", **options: Any) -> Climb:
@@ -122,9 +127,6 @@ def test_a_job_that_prefers_the_robust_schedule_promotes_it_first() -> None:
     assert promoted_vectors(climb) == [ROBUST]
 
 
-# What is refused
-
-
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
@@ -138,6 +140,3 @@ def test_what_a_robust_search_cannot_do_is_refused(options: dict[str, Any], reas
         plan("add_u8", {"width": 256, "height": 4}, **{"prefer": "robust", **options})
     assert refused.value.message.startswith(reason)
     assert refused.value.accepted
-
-
-# At the end of a job
