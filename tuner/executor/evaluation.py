@@ -7,8 +7,10 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tuner.codegen import CodeGenerator
 from tuner.errors import CandidateError, DeviceError, UserError
@@ -21,6 +23,12 @@ from tuner.records.trial import Timings, Trial
 from tuner.space import Config
 
 _log = logging.getLogger("hvxtune.trial")
+T = TypeVar("T")
+
+CONTENDER = 1.25
+"""What takes at most this many times the cycles of the fastest so far may become a job's best,
+which need not be the fastest (:mod:`tuner.search.choice`): it is confirmed
+(:meth:`tuner.measure.Measurer.confirm`)."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,7 @@ class Evaluator:
         self._measurer = measurer
         self._lock = threading.Lock()
         self._by_object: dict[str, Future[_Measured]] = {}
+        self._fastest_cycles: float = math.inf
 
     def remember(self, trial: Trial) -> None:
         """Takes over a result from an earlier session, so that its object is not run again."""
@@ -68,6 +77,8 @@ class Evaluator:
             or trial.outcome is Outcome.DEVICE_ERROR
         ):
             return
+        if trial.measurement is not None:
+            self._fastest_cycles = min(self._fastest_cycles, trial.measurement.cycles)
         known: Future[_Measured] = Future()
         known.set_result(_Measured(trial.number, trial.outcome, trial.measurement, trial.error))
         self._by_object.setdefault(trial.artifact_digest, known)
@@ -140,12 +151,24 @@ class Evaluator:
 
         Raises ``CandidateError``; its outcome is ``device_error`` once enough devices failed.
         """
+        return self._attempted(
+            lambda: self._measurer.measure(candidate.problem, artifact, budget_cycles=budget_cycles)
+        )
+
+    def _confirm(self, candidate: Candidate, artifact: Artifact, cycles: int) -> None:
+        """Of what may become the best of a job more is asked, once."""
+        with self._lock:
+            if cycles > CONTENDER * self._fastest_cycles:
+                return
+        self._attempted(lambda: self._measurer.confirm(candidate.problem, artifact))
+        with self._lock:
+            self._fastest_cycles = min(self._fastest_cycles, cycles)
+
+    def _attempted(self, call: Callable[[], T]) -> T:
         attempts = 0
         while True:
             try:
-                return self._measurer.measure(
-                    candidate.problem, artifact, budget_cycles=budget_cycles
-                )
+                return call()
             except DeviceError as error:
                 attempts += error.attempts
                 if attempts >= DEVICE_ATTEMPTS:
@@ -179,6 +202,7 @@ class Evaluator:
         clock = time.perf_counter()
         try:
             timed = self.measure(candidate, artifact, budget_cycles)
+            self._confirm(candidate, artifact, timed.measurement.cycles)
             measured = _Measured(number, Outcome.OK, timed.measurement)
             link_s, run_s = timed.link_s, timed.run_s
         except CandidateError as error:

@@ -125,6 +125,10 @@ class GemmU8(Kernel):
         shapes = super().verified_shapes(problem)
         return {name: _alike(shape, problem) for name, shape in shapes.items()}
 
+    def far_shapes(self, problem: Problem) -> dict[str, dict[str, int]]:
+        shapes = super().far_shapes(problem)
+        return {name: _alike(shape, problem) for name, shape in shapes.items()}
+
     def space(self, problem: Problem) -> Space:
         params, words = problem.workload.params, problem.target.lanes(4)
         buffers = self.buffers(params)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tuner.errors import InternalError, UserError
 from tuner.kernels.pixel import NotAStencilError, Pixel
-from tuner.kernels.shapes import extreme_shapes, grown_shapes
+from tuner.kernels.shapes import extreme_shapes, far_shapes, grown_shapes
 from tuner.kernels.sources import source_digest
 from tuner.problem.buffers import BufferSpec, ScalarSpec, kept_contracts, require_kept
 from tuner.problem.contract import Contract
@@ -266,6 +266,12 @@ class Kernel(ABC):
         leaves the shape open: by default :func:`tuner.kernels.shapes.extreme_shapes`. Code may
         refuse them with an error: a tile must fit the extents."""
         return extreme_shapes(self, problem)
+
+    def far_shapes(self, problem: Problem) -> dict[str, dict[str, int]]:
+        """Shapes by name that only code which is fast enough to be a job's best is verified in, and
+        may refuse: by default :func:`tuner.kernels.shapes.far_shapes`. Those that :meth:`workload`
+        refuses are left out."""
+        return far_shapes(self, problem)
 
     def pixel(self, params: Mapping[str, int]) -> Pixel:
         """An output pixel as an expression of the inputs' (:mod:`tuner.kernels.pixel`), if the

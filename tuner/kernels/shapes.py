@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Protocol
 
 from tuner.problem.buffers import BufferSpec, ragged
@@ -17,6 +18,9 @@ NARROW, WIDE = 37, 1031
 """Extents of these shapes: below the narrowest vector, above 1,024."""
 OF_THE_WORK, _HALVINGS = 4, 8
 """Such a shape takes a quarter of the problem's work; extents are halved eight times at most."""
+FAR, _FAR_PRODUCT = (1 << 16) + 1, 1 << 19
+"""An extent that no 16 bits count, and the product of the extents of such a shape, at most, unless
+the problem's own is larger."""
 
 
 class Work(Protocol):
@@ -63,6 +67,15 @@ def extreme_shapes(kernel: Shaped, problem: Problem) -> dict[str, dict[str, int]
     return _Reshaping(kernel, problem).extremes()
 
 
+def far_shapes(kernel: Shaped, problem: Problem) -> dict[str, dict[str, int]]:
+    """For each extent, by its name, a shape in which it is beyond what 16 bits count, or as near
+    as the kernel allows; none under ``static``. The others are halved in turn, so that it costs
+    little to run."""
+    if problem.contract is Contract.STATIC:
+        return {}
+    return _Reshaping(kernel, problem).far()
+
+
 def _keeps_extent(kernel: Shaped, problem: Problem, params: Mapping[str, int]) -> bool:
     """Whether innermost extents are whole vectors, where the contract promises that."""
     is_promised = problem.contract is Contract.EXTENT
@@ -88,6 +101,21 @@ class _Reshaping:
             SMALLER: self._near(smaller, shrinking=extents),
             LARGER: self._near(larger, shrinking=[p for p in extents if p not in kept]),
         }
+
+    def far(self) -> dict[str, dict[str, int]]:
+        tuned = self.problem.workload.params
+        extents = [p for p in self.kernel.params if p.is_extent and tuned[p.name] > 0]
+        most = max(prod(tuned[p.name] for p in extents), _FAR_PRODUCT)
+        shapes = {}
+        for far in extents:
+            found = {**tuned, far.name: max(self._odd(far, FAR), tuned[far.name])}
+            for _ in range(_HALVINGS):
+                for other in extents:
+                    if other is not far and prod(found[p.name] for p in extents) > most:
+                        found[other.name] = self._odd(other, found[other.name] // 2)
+            if found[far.name] > tuned[far.name]:
+                shapes[far.name] = found
+        return shapes
 
     def _widening(self, extents: Sequence[Param], roles: Sequence[str]) -> list[Param]:
         """Those of ``extents`` that decide the innermost extent of a promised buffer."""

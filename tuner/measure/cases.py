@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.errors import DeviceError, InternalError
+from tuner.errors import DeviceError, InternalError, UserError
 from tuner.kernels import Kernel, find_kernel
 from tuner.kernels.kernel import Array
 from tuner.kernels.shapes import SMALLER
@@ -156,6 +156,24 @@ def cases_of(problem: Problem) -> CaseSet:
     cases = (replace(first, poison=1), *_watched_shapes(kernel, problem, rng), *varied)
     tolerances = kernel.tolerances()
     return CaseSet(tuple(_tolerant(case, tolerances) for case in cases) if tolerances else cases)
+
+
+def far_cases_of(problem: Problem) -> CaseSet:
+    """Cases beyond what 16 bits count, of :meth:`tuner.kernels.Kernel.far_shapes`: elements, rows
+    and columns, as far as the contract leaves them open; none under ``static``. Much more work
+    than :func:`cases_of`: for code that is about to become a job's best."""
+    kernel = find_kernel(problem.workload.kernel)
+    rng = np.random.default_rng(_SEED)
+    cases: list[Case] = []
+    for params in kernel.far_shapes(problem).values():
+        try:
+            params = dict(kernel.workload(params).params)
+        except UserError:
+            continue  # no shape of this kernel
+        if sum(spec.payload_bytes for spec in kernel.buffers(params)) <= LARGE_BYTES:
+            case = replace(_shaped("far shape", kernel, params, rng, problem), may_refuse=True)
+            cases.append(_varied(case, len(cases), problem))
+    return CaseSet(tuple(_tolerant(case, kernel.tolerances()) for case in cases))
 
 
 def _tolerant(case: Case, tolerances: Mapping[str, Tolerance]) -> Case:

@@ -15,6 +15,7 @@ import re
 import struct
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -242,6 +243,9 @@ class Image:
         return f"{name}[{', '.join(map(str, index))}]", told
 
 
+CasesOf = Callable[[Problem], CaseSet]
+
+
 class ImageCache:
     """The images of the latest problems, for all threads: references take longer than most runs.
 
@@ -250,11 +254,11 @@ class ImageCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._images: OrderedDict[tuple[str, int], Future[Image]] = OrderedDict()
+        self._images: OrderedDict[tuple[str, int, CasesOf], Future[Image]] = OrderedDict()
 
-    def of(self, problem: Problem, practice_calls: int = 0) -> Image:
-        """The problem's image with its verification cases, made once."""
-        key = (problem.digest, practice_calls)
+    def of(self, problem: Problem, practice_calls: int = 0, *, cases: CasesOf = cases_of) -> Image:
+        """The problem's image with its verification ``cases``, made once."""
+        key = (problem.digest, practice_calls, cases)
         with self._lock:
             image = self._images.pop(key, None)
             mine = image is None
@@ -262,7 +266,7 @@ class ImageCache:
             self._images[key] = image
         if mine:
             try:
-                image.set_result(image_of(cases_of(problem), problem.target, practice_calls))
+                image.set_result(image_of(cases(problem), problem.target, practice_calls))
             except BaseException as error:
                 with self._lock:
                     self._images.pop(key, None)
@@ -290,9 +294,12 @@ def image_of(cases: CaseSet, target: Target, practice_calls: int = 0) -> Image:
     asks for: aligned as the contract says, no more. Before all others come ``practice_calls`` of
     the first case with the other poison: the same inputs must give the same outputs under both.
     """
-    timed, *_ = cases.cases
-    practice = replace(timed, poison=1 - timed.poison)
-    cases = CaseSet((practice,) * practice_calls + cases.cases)
+    practice = tuple(
+        replace(timed, poison=1 - timed.poison)
+        for timed in cases.cases[:1]
+        for _ in range(practice_calls)
+    )
+    cases = CaseSet(practice + cases.cases)
     if len(cases.cases) > MOST_CASES:
         raise InternalError(f"{len(cases.cases)} cases; an image holds {MOST_CASES}")
     alignment = target.vector_alignment_bytes

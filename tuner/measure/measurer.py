@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -96,6 +97,14 @@ class Measurer(ABC):
         ``ToolchainError`` if the installation is broken.
         """
 
+    def confirm(self, problem: Problem, artifact: Artifact) -> None:
+        """Runs ``artifact``, which :meth:`measure` found right, on cases that take too long to run
+        for each candidate (:func:`tuner.measure.cases.far_cases_of`). Raises as :meth:`measure`.
+
+        By default it runs nothing.
+        """
+        del problem, artifact
+
     def useful_workers(self) -> int | None:
         """How many candidates in flight keep it busy; ``None`` for one a processor."""
         return None
@@ -151,10 +160,19 @@ class AbandonableMeasurer(Measurer):
     def measure(
         self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
     ) -> Timed:
+        with self._unless_abandoned():
+            return self._inner.measure(problem, artifact, budget_cycles=budget_cycles)
+
+    def confirm(self, problem: Problem, artifact: Artifact) -> None:
+        with self._unless_abandoned():
+            self._inner.confirm(problem, artifact)
+
+    @contextmanager
+    def _unless_abandoned(self) -> Iterator[None]:
         if self._abandoned.is_set():
             raise OutOfTimeError("abandoned before it was run")
         try:
-            return self._inner.measure(problem, artifact, budget_cycles=budget_cycles)
+            yield
         except HvxtuneError:
             if self._abandoned.is_set():  # whatever it looks like: the run was killed
                 raise OutOfTimeError("abandoned while it ran") from None

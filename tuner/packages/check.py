@@ -105,6 +105,7 @@ def _checked(
     try:
         artifact = generator.compile(candidate)
         explanation = measurer.explain(candidate.problem, artifact)
+        measurer.confirm(candidate.problem, artifact)
     except CandidateError as error:
         return Checked(name, candidate, error.outcome.value, error.message, None)
     return Checked(name, candidate, "ok", "", explanation)

@@ -87,3 +87,20 @@ def test_what_no_contract_guarantees_is_not_relied_on(
     assert caught.value.outcome is expected, caught.value.message
     assert says in caught.value.message
     assert "\n" not in caught.value.message
+
+
+OPEN = [contract for contract in Contract if contract is not Contract.STATIC]
+NARROW = ["elements_in_u16", "elements_in_i16", "rows_in_i16", "columns_in_i16"]
+
+
+@pytest.mark.parametrize("contract", OPEN)
+def test_what_may_become_the_best_counts_beyond_16_bits(
+    measurer: QemuMeasurer, contract: Contract
+) -> None:
+    problem = problem_of(contract)
+    measurer.confirm(problem, beyond_contract("counts_in_words"))
+    for narrow in NARROW:
+        artifact = beyond_contract(f"counts_{narrow}")
+        with pytest.raises(CandidateError) as caught:
+            measurer.confirm(problem, artifact)
+        assert caught.value.outcome in (WRONG, FAULTS), (narrow, caught.value.message)

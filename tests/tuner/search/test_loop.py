@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tests.rig.scale_u8 import ScaleU8
-from tests.rig.stand_ins import StandInGenerator, StandInMeasurer
+from tests.rig.stand_ins import StandInGenerator, StandInMeasurer, text_of
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, DeviceError, OutOfTimeError, ToolchainError
 from tuner.executor.evaluation import DisagreementError
@@ -221,6 +221,26 @@ def test_identical_objects_are_measured_once():
         owner = owners[trial.artifact_digest]
         assert trial.measurement == owner.measurement
         assert trial.duplicate_of in (None, owner.number)
+
+
+def test_what_may_become_the_best_is_confirmed_and_nothing_else():
+    rig = Rig(budget=Budget(trials=1000))
+    rig.measurer.cycles_of = lambda text: 1000 if '"vectors":1' in text else 2000
+    confirmed = []
+
+    def confirm(problem, artifact):
+        confirmed.append(text_of(artifact))
+        if '"unroll_rows":4' in text_of(artifact):
+            raise CandidateError(Outcome.WRONG_OUTPUT, "wrong far away")
+
+    rig.measurer.confirm = confirm
+    rig.run()
+    assert rig.store.best(LOOKUP).config["unroll_rows"] != 4
+    first = min(t.number for t in rig.trials if t.config["vectors"] == 1)
+    for trial in rig.trials:
+        fast, far_wrong = trial.config["vectors"] == 1, trial.config["unroll_rows"] == 4
+        assert trial.outcome is Outcome.WRONG_OUTPUT if fast and far_wrong else True
+        assert (trial.config.json in confirmed) == fast or trial.number <= first
 
 
 def test_every_kind_of_bad_candidate_is_recorded_and_the_job_goes_on():

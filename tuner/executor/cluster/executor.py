@@ -21,6 +21,7 @@ from tuner.executor.cluster.tasks import (
     Answer,
     Upload,
     compile_here,
+    confirm_here,
     explain_here,
     measure_here,
     upload_of,
@@ -172,10 +173,16 @@ class RemoteMeasurer(Measurer):
         assert isinstance(timed, Timed)  # noqa: S101
         return timed
 
+    def confirm(self, problem: Problem, artifact: Artifact) -> None:
+        self._asked(confirm_here, problem, artifact)
+
     def explain(self, problem: Problem, artifact: Artifact) -> Explanation:
-        told: Explanation
+        told: Explanation = self._asked(explain_here, problem, artifact)
+        return told
+
+    def _asked(self, call: Callable[..., Answer[Any]], problem: Problem, artifact: Artifact) -> Any:
         told, _ = self._calls.run(
-            explain_here,
+            call,
             problem,
             artifact,
             self.name,

@@ -147,6 +147,18 @@ def measure_here(
     return _with_device(measurer, cache, on, upload, measured)
 
 
+def confirm_here(
+    problem: Problem,
+    artifact: Artifact,
+    measurer: str,
+    cache: CacheState,
+    on: str,
+    upload: Upload | None,
+) -> Answer[None]:
+    """Runs ``artifact`` on the cases that only the fastest are run on."""
+    return _with_device(measurer, cache, on, upload, lambda one: one.confirm(problem, artifact))
+
+
 def explain_here(
     problem: Problem,
     artifact: Artifact,

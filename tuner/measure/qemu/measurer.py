@@ -14,7 +14,7 @@ from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.kernels.kernel import Array
 from tuner.kernels.sources import canonical_python
-from tuner.measure.cases import CASES_VERSION, CaseSet, case_of
+from tuner.measure.cases import CASES_VERSION, CaseSet, case_of, far_cases_of
 from tuner.measure.harness import linux_user_harness
 from tuner.measure.image import ImageCache, image_of
 from tuner.measure.measurer import Measurer, Timed
@@ -152,6 +152,19 @@ class QemuMeasurer(Measurer):
         )
         image = self._images.of(problem, practice_calls=orders.timed_call - 1)
         return simulate(artifact, image, orders, self._timeout_s, self._runs)
+
+    def confirm(self, problem: Problem, artifact: Artifact) -> None:
+        image = self._images.of(problem, cases=far_cases_of)
+        if not image.calls:
+            return
+        orders = Orders(
+            find_model(problem.target.arch),
+            problem.target,
+            caches="none",
+            untimed_slack=1 << 40,  # these calls differ in size: time limits them
+            cpu_seconds=int(self._timeout_s) + 1,
+        )
+        simulate(artifact, image, orders, self._timeout_s, self._runs)
 
     def measure_on(self, problem: Problem, artifact: Artifact, inputs: Sequence[Array]) -> Timed:
         """Runs ``artifact`` on one call with ``inputs``, in the order of the kernel's buffers, and

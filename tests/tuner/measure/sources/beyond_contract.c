@@ -169,3 +169,25 @@ int stores_a_misaligned_halfword(struct buffer *in, struct buffer *out) {
     *(volatile uint16_t *)((uintptr_t)out->host | 1) = 0;
     return scale(in, out, 0);
 }
+
+/* Each counts one thing in a type that is too narrow for what no contract forbids. */
+#define COUNTS_NARROWLY(name, narrow_x, narrow_y, narrow_at)                                 \
+    int name(struct buffer *in, struct buffer *out) {                                              \
+        for (int y = 0; y < in->dim[1].extent; y++)                                                \
+            for (int x = 0; x < in->dim[0].extent; x++) {                                          \
+                int from = narrow_y(y) * in->dim[1].stride + narrow_x(x);                          \
+                int to = narrow_y(y) * out->dim[1].stride + narrow_x(x);                           \
+                out->host[narrow_at(to)] = (uint8_t)(in->host[narrow_at(from)] + 1);               \
+            }                                                                                      \
+        return 0;                                                                                  \
+    }
+
+#define WIDE(number) (number)
+#define IN_U16(number) ((uint16_t)(number))
+#define IN_I16(number) ((int16_t)(number))
+
+COUNTS_NARROWLY(counts_elements_in_u16, WIDE, WIDE, IN_U16)
+COUNTS_NARROWLY(counts_elements_in_i16, WIDE, WIDE, IN_I16)
+COUNTS_NARROWLY(counts_rows_in_i16, WIDE, IN_I16, WIDE)
+COUNTS_NARROWLY(counts_columns_in_i16, IN_I16, WIDE, WIDE)
+COUNTS_NARROWLY(counts_in_words, WIDE, WIDE, WIDE)
