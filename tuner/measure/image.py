@@ -32,11 +32,11 @@ from tuner.problem.target import Target
 from tuner.records.candidate import Problem
 from tuner.records.outcome import Outcome
 
-_MAGIC, _VERSION = 0x49565848, 6
+_MAGIC, _VERSION = 0x49565848, 7
 _SCALAR = 0xFFFF
 _DIMENSIONS = 6
 _HEADER = struct.Struct("<10I")
-_CASE = struct.Struct("<6I")
+_CASE = struct.Struct("<7I")
 _BUFFER = struct.Struct(f"<IBBH{_DIMENSIONS}i{_DIMENSIONS}i{_DIMENSIONS}i")
 _REPORT = struct.Struct("<IiII236sI")
 REPORT_BYTES = _REPORT.size
@@ -48,6 +48,12 @@ HEAP_BYTES = 1 << 28
 """The most a candidate may allocate: twice the largest accepted set of buffers."""
 _BYTES_KEPT = 1 << 29
 """Of an :class:`ImageCache`: up to this size together, the latest image in any case."""
+CASE_SPACE_BYTES = 0x50000000
+"""Of addresses, for the views of a case: from ``CASE_ADDRESS`` to ``HEAP_ADDRESS`` of
+harness/memory_map.h."""
+_WINDOW_BYTES = 1 << 26
+"""Distance of views: wider than any stride, and a multiple of the distance at which addresses share
+sets of caches, so that it changes no cycles."""
 MOST_CASES = 32
 """Bits of ``refused_cases``."""
 
@@ -80,7 +86,7 @@ class Image:
 
     ``cases`` begin with ``practice_calls`` copies of the one that is timed. ``starts`` holds, for
     each case and argument, the offset of its first element; ``parts`` first byte and size of all
-    that belongs to a case.
+    that belongs to a case; ``windows`` the distance of a case's views.
     """
 
     cases: CaseSet
@@ -89,7 +95,24 @@ class Image:
     report_offset: int
     starts: tuple[tuple[int, ...], ...]
     parts: tuple[tuple[int, int], ...]
+    windows: tuple[int, ...]
     practice_calls: int = 0
+
+    def view_offsets(self, number: int) -> list[int]:
+        """Where a simulator shows each buffer of case ``number``, from ``CASE_ADDRESS`` on: each in
+        a view of its own, far from all others."""
+        case, (part, _) = self.cases.cases[number], self.parts[number]
+        inputs = sum(argument.spec.role == "input" for argument in case.arguments)
+        return [
+            start - part + self.windows[number] * (at + len(case.scalars) * (at >= inputs))
+            for at, start in enumerate(self.starts[number])
+        ]
+
+    def view_bytes(self, number: int) -> int:
+        """Of addresses, that the views of case ``number`` take."""
+        case = self.cases.cases[number]
+        entries = len(case.arguments) + len(case.scalars)
+        return self.windows[number] * entries or self.parts[number][1]
 
     @property
     def calls(self) -> int:
@@ -217,16 +240,21 @@ class Image:
                     return f"{told}, and {other[index]} in another call on the same inputs"
         return None
 
-    def place(self, at: int, among: int | None = None) -> tuple[str, str]:
-        """The byte at offset ``at`` by the buffer that is nearest, and its case, both in words;
-        only of the case ``among`` if that is given."""
-        numbers = range(len(self.cases.cases)) if among is None else (among,)
+    def place(self, at: int, seen_in: int | None = None) -> tuple[str, str]:
+        """The byte at offset ``at`` by the buffer that is nearest, and its case, both in words.
+
+        ``seen_in`` is the number of a case in which the byte was touched: ``at`` is then its offset
+        in the views of that case (:meth:`view_offsets`).
+        """
+        numbers = range(len(self.cases.cases)) if seen_in is None else (seen_in,)
         _, start, case, argument = min(
             (
                 (_distance(at, start, a.layout.span_bytes), start, self.cases.cases[number], a)
                 for number in numbers
                 for a, start in zip(
-                    self.cases.cases[number].arguments, self.starts[number], strict=True
+                    self.cases.cases[number].arguments,
+                    self.starts[number] if seen_in is None else self.view_offsets(number),
+                    strict=True,
                 )
             ),
             key=lambda found: found[0],
@@ -334,6 +362,7 @@ def image_of(cases: CaseSet, target: Target, practice_calls: int = 0) -> Image:
         report_offset=report_offset,
         starts=tuple(part.starts for part in parts),
         parts=tuple((part.offset, part.size) for part in parts),
+        windows=tuple(map(_window_bytes, cases.cases, parts)),
         practice_calls=practice_calls,
     )
 
@@ -358,6 +387,13 @@ def _part(case: Case, offset: int, alignment: int) -> _Part:
     return _Part(offset, size, tuple(starts))
 
 
+def _window_bytes(case: Case, part: _Part) -> int:
+    """0 where views of so much memory do not fit."""
+    window = _whole(part.size + 1, _WINDOW_BYTES)
+    fits = window * (len(case.arguments) + len(case.scalars)) <= CASE_SPACE_BYTES
+    return window if fits else 0
+
+
 def _whole(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
@@ -367,7 +403,7 @@ def _write_tables(image: Bytes, cases: CaseSet, parts: list[_Part]) -> None:
     at_entry = at_case + _CASE.size * len(cases.cases)
     for case, part in zip(cases.cases, parts, strict=True):
         entries = _entries(case, part)
-        flags = (case.poison, case.may_refuse)
+        flags = (case.poison, case.may_refuse, _window_bytes(case, part))
         _CASE.pack_into(image.data, at_case, part.offset, part.size, at_entry, len(entries), *flags)
         at_case += _CASE.size
         for entry in entries:

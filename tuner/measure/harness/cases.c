@@ -42,7 +42,7 @@ static int run_case(struct image_header *image, const struct image_case *one) {
     const struct image_buffer *buffers = (const void *)(bytes + one->buffers_offset);
     uint8_t *part = open_case(image, one);
     for (uint32_t i = 0; i < MAX_ARGUMENTS; i++)
-        pointers[i] = i < one->buffer_count ? argument_of(i, &buffers[i], part) : NULL;
+        pointers[i] = i < one->buffer_count ? argument_of(i, &buffers[i], view_of(part, one, i)) : NULL;
     int result = call_candidate(pointers, one->buffer_count);
     close_case(one);
     return result;

@@ -172,6 +172,11 @@ uint8_t *open_case(const struct image_header *image, const struct image_case *on
 
 void close_case(const struct image_case *one) { (void)one; }
 
+uint8_t *view_of(uint8_t *part, const struct image_case *one, uint32_t number) {
+    (void)one, (void)number;
+    return part;
+}
+
 __attribute__((visibility("default"))) void hvxtune_run(struct dsp_run *run) {
     now = run;
     opened = 0;

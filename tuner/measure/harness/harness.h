@@ -24,6 +24,10 @@ void hvxtune_loop_ends(void);
 uint8_t *open_case(const struct image_header *image, const struct image_case *one);
 void close_case(const struct image_case *one);
 
+/* The part of `one` as its argument `number` is handed out: on a simulator each argument has a view
+ * of its own, far from all others, so that a wild access does not fall into another buffer. */
+uint8_t *view_of(uint8_t *part, const struct image_case *one, uint32_t number);
+
 /* Runs every case of the image; 0 if each call returned 0. Needs a heap and VTCM in place. */
 int run_cases(struct image_header *image, void *heap, void *vtcm);
 

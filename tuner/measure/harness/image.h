@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define IMAGE_MAGIC 0x49565848u /* "HXVI" */
-#define IMAGE_VERSION 6u
+#define IMAGE_VERSION 7u
 #define IMAGE_DIMENSIONS 6
 #define IMAGE_SCALAR 0xffffu
 #define IMAGE_BUFFERS 16
@@ -37,6 +37,7 @@ struct image_case {
     uint32_t buffer_count;
     uint32_t poison;     /* 0 or 1: which pattern uninitialised memory and registers hold */
     uint32_t may_refuse; /* an error is an answer: the caller's shape is smaller than a tile */
+    uint32_t window_bytes; /* distance of the views of the part, one a buffer; 0: one for all */
 };
 
 /* An argument: a buffer, or with IMAGE_SCALAR as its dimensions a value, which then stands for

@@ -20,16 +20,29 @@ static void *map_image(uint32_t address, uint32_t bytes, uint32_t protection, ui
     return map(address, bytes, protection, MAP_SHARED, IMAGE_DESCRIPTOR, offset);
 }
 
+static uint32_t views_of(const struct image_case *one) {
+    return one->window_bytes != 0 ? one->buffer_count : 1;
+}
+
 uint8_t *open_case(const struct image_header *image, const struct image_case *one) {
     map_poisoned(STACK_ADDRESS, STACK_BYTES, one->poison);
     map_poisoned(HEAP_ADDRESS, image->heap_bytes, one->poison);
     map_poisoned(VTCM_ADDRESS, image->vtcm_bytes, one->poison);
-    return map_image(CASE_ADDRESS, one->part_bytes, PROT_READ | PROT_WRITE, one->part_offset);
+    for (uint32_t i = 0; i < views_of(one); i++)
+        map_image(CASE_ADDRESS + i * one->window_bytes, one->part_bytes, PROT_READ | PROT_WRITE,
+                  one->part_offset);
+    return (uint8_t *)CASE_ADDRESS;
 }
 
 void close_case(const struct image_case *one) {
-    if (system_call(SYS_MUNMAP, CASE_ADDRESS, one->part_bytes, 0, 0, 0, 0) != 0)
-        leave(103);
+    for (uint32_t i = 0; i < views_of(one); i++)
+        if (system_call(SYS_MUNMAP, CASE_ADDRESS + i * one->window_bytes, one->part_bytes, 0, 0, 0,
+                        0) != 0)
+            leave(103);
+}
+
+uint8_t *view_of(uint8_t *part, const struct image_case *one, uint32_t number) {
+    return part + number * one->window_bytes;
 }
 
 static __attribute__((noreturn, used)) void run_image(void) {

@@ -8,7 +8,7 @@
 #define HVXTUNE_MEMORY_MAP_H
 
 #define IMAGE_ADDRESS 0x20000000 /* tables, which cannot be written to, and the report */
-#define CASE_ADDRESS 0x30000000  /* buffers of the case under way: every case lies here in turn */
+#define CASE_ADDRESS 0x30000000  /* views of the case under way: every case lies here in turn */
 #define HEAP_ADDRESS 0x80000000
 #define VTCM_ADDRESS 0xd8000000
 #define STACK_ADDRESS 0xe0000000 /* of the candidate; nothing is mapped below: running out traps */

@@ -33,7 +33,7 @@ MARKS_BEGIN = WINDOW_BEGIN + 8
 CANDIDATE_BEGIN = 0x00100000
 """Code from here on is the candidate's (program.ld)."""
 CASE_BEGIN = 0x30000000
-"""The buffers of the case under way."""
+"""The views of the case under way."""
 VTCM_BEGIN = 0xD8000000
 STACK_BEGIN = 0xE0000000
 """The candidate's stack."""
@@ -52,13 +52,11 @@ def packed_bounds(image: Image) -> bytes:
     watched = image.watched_calls
     calls: list[bytes] = []
     regions: list[bytes] = []
-    for case, (part, size), starts in list(
-        zip(image.cases.cases, image.parts, image.starts, strict=True)
-    )[:watched]:
-        calls.append(_CALL.pack(len(regions), len(case.arguments), size))
+    for number, case in enumerate(image.cases.cases[:watched]):
+        calls.append(_CALL.pack(len(regions), len(case.arguments), image.view_bytes(number)))
         regions += [
-            _region(argument, CASE_BEGIN + start - part)
-            for argument, start in zip(case.arguments, starts, strict=True)
+            _region(argument, CASE_BEGIN + offset)
+            for argument, offset in zip(case.arguments, image.view_offsets(number), strict=True)
         ]
     table = b"".join(calls).ljust(_CALLS * _CALL.size, b"\0")
     return _HEAD.pack(CASE_BEGIN, watched) + table + b"".join(regions)

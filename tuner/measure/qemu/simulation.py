@@ -348,11 +348,10 @@ def _refuse_access(results: Results, program: Program, image: Image) -> None:
     number, state = results.calls - 1, results.state
     if state not in (State.READ_OUTSIDE, State.WROTE_OUTSIDE, State.MISALIGNED):
         return
-    begin, size = image.parts[number]
     where, told = program.place(results.address), image.cases.cases[number].name
     at = f"{results.touched:#x}"
-    if 0 <= results.touched - CASE_BEGIN < size:
-        at, told = image.place(begin + results.touched - CASE_BEGIN, number)
+    if 0 <= results.touched - CASE_BEGIN < image.view_bytes(number):
+        at, told = image.place(results.touched - CASE_BEGIN, number)
     if state is State.WROTE_OUTSIDE:
         raise CandidateError(Outcome.WRONG_OUTPUT, f"wrote {at} in {where} ({told})")
     if state is State.READ_OUTSIDE:

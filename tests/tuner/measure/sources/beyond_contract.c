@@ -133,6 +133,26 @@ int loads_a_vector_far_before_its_input(struct buffer *in, struct buffer *out) {
     return scale(in, out, 0);
 }
 
+/* Where one buffer lies beside the other, if they are not kept far apart. */
+static uint32_t between(const struct buffer *in, const struct buffer *out) {
+    return (uint32_t)(out->host - in->host) & 0x3ffffff;
+}
+
+int reads_its_output_by_way_of_its_input(struct buffer *in, struct buffer *out) {
+    sink = *(volatile uint8_t *)(in->host + between(in, out));
+    return scale(in, out, 0);
+}
+
+int loads_a_vector_of_its_input_by_way_of_its_output(struct buffer *in, struct buffer *out) {
+    __asm__ volatile("{ v0 = vmem(%0 + #0) }" : : "r"(out->host - between(in, out)) : "v0");
+    return scale(in, out, 0);
+}
+
+int loads_a_vector_of_its_output_by_way_of_its_input(struct buffer *in, struct buffer *out) {
+    __asm__ volatile("{ v0 = vmem(%0 + #0) }" : : "r"(in->host + between(in, out) + 128) : "v0");
+    return scale(in, out, 0);
+}
+
 static void write_and_restore(volatile uint8_t *at) {
     uint8_t kept = *at;
     *at = 0;

@@ -13,7 +13,7 @@ struct run {
 static struct session *session;
 static uint32_t vector_bytes;
 static const struct region *regions;
-static uint32_t region_count, part_bytes;
+static uint32_t region_count, case_bytes;
 static struct run latest[SESSION_REGIONS_OF_CALL]; /* that an access to each region fell into */
 
 void bounds_open(struct session *opened) {
@@ -23,13 +23,13 @@ void bounds_open(struct session *opened) {
 
 void bounds_call_begins(uint32_t call) {
     const struct bounds *bounds = &session->bounds;
-    region_count = part_bytes = 0;
+    region_count = case_bytes = 0;
     if (call > bounds->calls)
         return;
     const struct watched_call *watched = &bounds->call[call - 1];
     regions = &bounds->regions[watched->first_region];
     region_count = watched->region_count;
-    part_bytes = watched->part_bytes;
+    case_bytes = watched->case_bytes;
     for (uint32_t i = 0; i < region_count; i++)
         latest[i] = (struct run){0, 0, 0, 0};
 }
@@ -92,7 +92,7 @@ static bool is_of_an_output(uint32_t address, uint32_t bytes) {
 }
 
 static bool is_of_the_case(uint32_t address) {
-    return address - session->bounds.case_begin < part_bytes;
+    return address - session->bounds.case_begin < case_bytes;
 }
 
 void bounds_vector_loaded(const struct packet_record *by, uint32_t address) {

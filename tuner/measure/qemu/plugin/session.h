@@ -104,7 +104,7 @@ struct region {
 };
 
 struct watched_call {
-    uint32_t first_region, region_count, part_bytes;
+    uint32_t first_region, region_count, case_bytes; /* addresses of its views */
 };
 
 /* The buffers of the first `calls` calls, in which every access is checked. */
