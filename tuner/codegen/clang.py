@@ -10,7 +10,7 @@ packing without a look at bank conflicts, which only seems to gain on a simulato
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from pathlib import Path
 from tuner.codegen.halide.generator import HalideGenerator
 from tuner.codegen.halide.servers import LLVM_SWITCHES, CompileServer, CompileServers
 from tuner.codegen.toolchain import find_toolchain
+from tuner.errors import CandidateError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel, find_kernel
 from tuner.problem.target import Target
@@ -31,6 +32,15 @@ KNOBS = (
     Knob("llvm_combine", ("on", "off"), "LLVM aligns and merges vector loads"),
 )
 """Knobs of code from clang. The first choice of each is clang's own default."""
+
+PIPELINER = Knob("llvm_pipeliner", ("default", "off"), "software pipelining")
+"""The choice that all C has. The pinned clang's pipeliner makes wrong code of some loops, such as
+that of SHA-512's message schedule, unrolled four times (LLVM issues 209946 and 208943)."""
+MISCOMPILED = (
+    f"the compiler is wrong, not the code: without its software pipeliner ({PIPELINER.name}=off) "
+    "the outputs are right"
+)
+"""Begins the error of a candidate that is such a loop."""
 
 DEFAULTS: dict[str, KnobValue] = {knob.name: knob.choices[0] for knob in KNOBS}
 
@@ -62,6 +72,41 @@ def switches(config: Config) -> list[str]:
         f"-{chosen['llvm_optimize']}",
         *(switch for choice in chosen.items() for switch in _SWITCHES.get(choice, ())),
     ]
+
+
+def pipeliner_switches(config: Config) -> tuple[str, ...]:
+    """The switches for :data:`PIPELINER` in ``config``."""
+    name = PIPELINER.name
+    return _SWITCHES.get((name, str(config.get(name))), ())
+
+
+def without_pipeliner(config: Config) -> Config | None:
+    """``config`` without the software pipeliner; ``None`` where it runs without, or must run."""
+    off = PIPELINER.choices[-1]
+    pipelined = config.get(PIPELINER.name, off) != off
+    return Config({**config, PIPELINER.name: off}) if pipelined else None
+
+
+def is_miscompiled(
+    candidate: Candidate,
+    artifact: Artifact,
+    compiled: Callable[[Candidate], Artifact],
+    run: Callable[[Candidate, Artifact], object],
+) -> bool:
+    """Whether the outputs of ``candidate``, which are wrong in its ``artifact``, are right without
+    the software pipeliner: ``run`` raises ``CandidateError`` if not."""
+    config = without_pipeliner(candidate.config)
+    if config is None:
+        return False
+    other = replace(candidate, config=config)
+    try:
+        made = compiled(other)
+        if made.digest == artifact.digest:
+            return False
+        run(other, made)
+    except CandidateError:
+        return False
+    return True
 
 
 def with_llvm_arguments(options: Sequence[str], needed: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tuner.codegen import CodeGenerator
+from tuner.codegen import CodeGenerator, clang
 from tuner.errors import CandidateError, DeviceError, UserError
 from tuner.executor.baselines import Baseline
 from tuner.log_ids import bind, bound
@@ -22,6 +22,8 @@ from tuner.records.outcome import Outcome
 from tuner.records.trial import Timings, Trial
 from tuner.space import Config
 
+_DOUBTS = 3
+"""Wrong outputs in vain tried without the pass that may be wrong, before no more are."""
 _log = logging.getLogger("hvxtune.trial")
 T = TypeVar("T")
 
@@ -68,6 +70,7 @@ class Evaluator:
         self._lock = threading.Lock()
         self._by_object: dict[str, Future[_Measured]] = {}
         self._fastest_cycles: float = math.inf
+        self._not_blamed = 0
 
     def remember(self, trial: Trial) -> None:
         """Takes over a result from an earlier session, so that its object is not run again."""
@@ -176,6 +179,16 @@ class Evaluator:
                         Outcome.DEVICE_ERROR, f"{error.message} (in {attempts} attempts)"
                     ) from None
 
+    def _blamed(self, candidate: Candidate, artifact: Artifact, error: CandidateError) -> str:
+        """What is wrong with ``candidate``: the compiler, if its output is right without a pass
+        that is known to miscompile."""
+        if error.outcome is not Outcome.WRONG_OUTPUT or self._not_blamed >= _DOUBTS:
+            return error.message
+        if clang.is_miscompiled(candidate, artifact, self._compiled, self.measure):
+            return f"{clang.MISCOMPILED}; {error.message}"
+        self._not_blamed += 1
+        return error.message
+
     def _claim(
         self, digest: str, instead_of: Future[_Measured] | None = None
     ) -> tuple[Future[_Measured], bool]:
@@ -207,7 +220,10 @@ class Evaluator:
             link_s, run_s = timed.link_s, timed.run_s
         except CandidateError as error:
             measured = _Measured(
-                number, error.outcome, error=error.message, budget_cycles=budget_cycles or math.inf
+                number,
+                error.outcome,
+                error=self._blamed(candidate, artifact, error),
+                budget_cycles=budget_cycles or math.inf,
             )
             run_s = time.perf_counter() - clock
             if error.outcome is Outcome.DEVICE_ERROR:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.codegen import CodeGenerator, starts_of
+from tuner.codegen import CodeGenerator, clang, starts_of
 from tuner.codegen.packaged import PackageGenerator
 from tuner.errors import CandidateError, UserError
 from tuner.measure import open_measurer
@@ -22,6 +22,7 @@ from tuner.packages.kernel import PackageKernel, kept_here
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
 from tuner.records.candidate import Candidate, Problem
+from tuner.records.outcome import Outcome
 
 NAMED = ("default", "baseline")
 """The configs that are checked."""
@@ -107,7 +108,15 @@ def _checked(
         explanation = measurer.explain(candidate.problem, artifact)
         measurer.confirm(candidate.problem, artifact)
     except CandidateError as error:
-        return Checked(name, candidate, error.outcome.value, error.message, None)
+        told = error.message
+        if error.outcome is Outcome.WRONG_OUTPUT and clang.is_miscompiled(
+            candidate,
+            generator.compile(candidate),
+            generator.compile,
+            lambda other, made: measurer.measure(other.problem, made),
+        ):
+            told = f"{clang.MISCOMPILED}; {told}"
+        return Checked(name, candidate, error.outcome.value, told, None)
     return Checked(name, candidate, "ok", "", explanation)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from tuner.codegen import CodeGenerator
+from tuner.codegen import CodeGenerator, clang
 from tuner.errors import CandidateError, HvxtuneError, OutOfTimeError
 from tuner.executor import Executor, open_executor
 from tuner.executor.baselines import Baseline, is_foreign
@@ -176,6 +176,9 @@ class TuningLoop:
         self._valid, self._longest_compile_s = 0, 0.0
         self._with_default = with_default
         self._held_back: Proposal | None = None
+        self._has_own_code = bool(kernel.generator)
+        self._spared: deque[tuple[Config, str]] = deque()
+        """Configs of what a compiler's pass miscompiled, without that pass."""
         self._begun = time.monotonic()
         self._next_heartbeat = self._begun
         self._request: JobRequest | None = None
@@ -187,6 +190,7 @@ class TuningLoop:
         self._proposer.replay(trial for trial in trials if not is_foreign(trial.origin))
         for trial in trials:
             self._trials[trial.number] = trial
+            self._avoid_pipeliner(trial)
             self._evaluator.remember(trial)
             self._offer(trial)
             self._improve(trial)
@@ -379,8 +383,8 @@ class TuningLoop:
         proposal: Proposal | None = None
         if self._is_default_due():
             proposal, origin = self._default_proposal()
-        elif self._seeds:
-            config, origin = self._seeds.popleft()
+        elif self._spared or self._seeds:
+            config, origin = (self._spared or self._seeds).popleft()
             pending = PendingTrial(self._next_number, config, origin)
             self._next_number += 1
             return _InFlight(pending, self._proposal_of(config, origin))
@@ -442,10 +446,21 @@ class TuningLoop:
     def _take(self, trial: Trial, proposal: Proposal | None) -> None:
         self._require_agreement(trial)
         self._trials[trial.number] = trial
+        self._avoid_pipeliner(trial)
         figures = self._told(trial)
         if proposal is not None:
             self._proposer.tell(proposal, trial.outcome, *(figures or ()))
         self._improve(trial)
+
+    def _avoid_pipeliner(self, trial: Trial) -> None:
+        """Where the user's own code was miscompiled, the search goes on without the pass that did
+        it, and with the config of ``trial``."""
+        told = trial.error or ""
+        if self._has_own_code and told.startswith(clang.MISCOMPILED):
+            self._proposer.settle(clang.PIPELINER.name, clang.PIPELINER.choices[-1])
+            other = clang.without_pipeliner(trial.config)
+            if other is not None and not self._proposer.has_seen(other):
+                self._spared.append((other, self._job.spec.sampler))
 
     def _require_agreement(self, trial: Trial) -> None:
         """Where some code gave what the reference gives, the naive code alone is wrong."""

@@ -133,6 +133,7 @@ class Proposer:
         self._shares = Shares(self._alternatives)
         self._compared = math.inf
         """The best result when an alternative's schedule was last proposed with the main choice."""
+        self._settled: dict[str, KnobValue] = {}
 
     @property
     def study(self) -> optuna.Study:
@@ -164,6 +165,14 @@ class Proposer:
         encoding.suggest(self._space, trial)
         return Proposal(config, trial)
 
+    def settle(self, knob: str, choice: KnobValue) -> None:
+        """Proposes ``knob`` with no other ``choice`` from now on, wherever it is active."""
+        self._settled[knob] = choice
+
+    def _as_settled(self, config: Config) -> Config:
+        chosen = {name: choice for name, choice in self._settled.items() if name in config}
+        return Config({**config, **chosen}) if chosen else config
+
     def has_seen(self, config: Config) -> bool:
         """Whether ``config`` was proposed, told or replayed already."""
         return config.digest in self._seen
@@ -184,7 +193,12 @@ class Proposer:
             valid = self._space.violation(values) is None
             within = valid and self._shares.allows(values)
             if valid:
-                last = Config(values)
+                asked = Config(values)
+                last = self._as_settled(asked)
+                if last != asked and self._space.admits(last) and not self.has_seen(last):
+                    self._study.tell(trial, state=TrialState.PRUNED)
+                    return self.propose(last)
+                within = within and last == asked
                 if within and not self.has_seen(last):
                     self._note(last)
                     return Proposal(last, trial)
@@ -209,9 +223,12 @@ class Proposer:
     def _unseen(self, near: Config | None) -> Config | None:
         """A valid config that was not proposed: near ``near`` if possible, else anywhere."""
         for config in chain(self._near(near), self._anywhere()):
-            if config is not None and not self.has_seen(config) and self._shares.allows(config):
+            if config is not None and self._shares.allows(config) and self._is_new(config):
                 return config
-        return next((c for c in self._space if not self.has_seen(c)), None)
+        return next(filter(self._is_new, self._space), None)
+
+    def _is_new(self, config: Config) -> bool:
+        return not self.has_seen(config) and self._as_settled(config) == config
 
     def _near(self, config: Config | None) -> Iterator[Config | None]:
         """Neighbours of ``config``; ``None`` where one is not valid."""

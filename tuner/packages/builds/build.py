@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tuner.codegen import clang, wrapping
@@ -18,7 +18,7 @@ from tuner.packages.symbols import NotAnObjectError, defined_in, with_own_names
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.records.candidate import Problem
 from tuner.records.outcome import Outcome
-from tuner.space import Config, Space
+from tuner.space import Config, Knob, Space
 
 _WRAPPER = "hvxtune_call.c"
 _WRAPPER_SWITCHES = ("-std=gnu17", "-ffreestanding", "-nostdinc", "-fno-stack-protector", "-O2")
@@ -41,7 +41,13 @@ class Making:
     def values(self) -> dict[str, int | str]:
         """Parameters and knobs by name, and ``arch``; knobs that are not active are left out."""
         arch = self.problem.target.arch
-        return {"arch": arch, **self.problem.workload.params, **self.config}
+        return {"arch": arch, **self.problem.workload.params, **self.knobs}
+
+    @property
+    def knobs(self) -> dict[str, int | str]:
+        """The config's values of the knobs in ``kernel.toml``."""
+        named = self.package.manifest.knobs
+        return {name: value for name, value in self.config.items() if name in named}
 
 
 class Build(ABC):
@@ -63,11 +69,16 @@ class Build(ABC):
 
     def space(self, package: Package, problem: Problem) -> Space:
         """The configs of ``problem``: by default those of the knobs in ``kernel.toml``."""
-        return package.manifest.space_at(dict(problem.workload.params))
+        space = package.manifest.space_at(dict(problem.workload.params))
+        return replace(space, knobs=(*space.knobs, *self.own_knobs(package)))
+
+    def own_knobs(self, package: Package) -> tuple[Knob, ...]:
+        """Knobs besides those in ``kernel.toml``; no macro or variable of the package."""
+        return ()
 
     def defaults(self, package: Package) -> dict[str, int | str]:
         """Values of knobs that ``kernel.toml`` leaves out of its configs."""
-        return {}
+        return {knob.name: knob.choices[0] for knob in self.own_knobs(package)}
 
     def other_starts(self, package: Package, problem: Problem) -> dict[str, Config]:
         """Configs that a search begins with, besides those that ``kernel.toml`` names."""

@@ -14,6 +14,7 @@ from tuner.packages.intrinsics import hint_about
 from tuner.packages.manifest import Manifest
 from tuner.packages.options import COptions
 from tuner.problem.target import Target
+from tuner.space import Knob
 
 SUFFIXES = {".c": "-std=gnu17", ".cpp": "-std=gnu++17", ".cc": "-std=gnu++17"}
 _SWITCHES = ("-ffreestanding", "-nostdinc", "-fno-stack-protector", "-fvisibility=hidden", "-O2")
@@ -43,9 +44,13 @@ class CBuild(FunctionBuild):
         _check_includes(package, options)
         _check_knobs(package, options)
 
+    def own_knobs(self, package: Package) -> tuple[Knob, ...]:
+        decided = any(flag.startswith("-enable-pipeliner") for flag in _options(package).flags)
+        return () if decided else (clang.PIPELINER,)
+
     def parts(self, making: Making) -> dict[str, bytes]:
         options = _options(making.package)
-        macros = [f"-D{name}={value}" for name, value in making.config.items()]
+        macros = [f"-D{name}={value}" for name, value in making.knobs.items()]
         settings = [
             f"-D{name}={making.problem.workload.params[name]}"
             for name, param in making.package.manifest.params.items()
@@ -84,7 +89,7 @@ def compiled_source(
             making.server,
             making.problem.target,
             (name, content),
-            switches,
+            [*switches, *clang.pipeliner_switches(making.config)],
             with_assembly=making.with_assembly,
             beside=beside,
             reads=[clang.headers()],

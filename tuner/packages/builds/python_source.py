@@ -6,9 +6,11 @@ from tuner.codegen import clang
 from tuner.errors import CandidateError
 from tuner.packages.builds.build import FunctionBuild, Making
 from tuner.packages.builds.c_sources import C_SWITCHES, compiled_source
+from tuner.packages.files import Package
 from tuner.packages.options import PythonOptions
 from tuner.packages.python_code import PythonFailedError, made_by
 from tuner.records.outcome import Outcome
+from tuner.space import Knob
 
 _SOURCE = "made.c"
 
@@ -17,6 +19,9 @@ class PythonBuild(FunctionBuild):
     """The build ``python``."""
 
     kind = "python"
+
+    def own_knobs(self, package: Package) -> tuple[Knob, ...]:
+        return (clang.PIPELINER,)
 
     def parts(self, making: Making) -> dict[str, bytes]:
         options = making.package.manifest.build
