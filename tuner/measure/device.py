@@ -168,6 +168,12 @@ class DeviceSettings:
         """Tags that follow from the other keys."""
         return {self.name, self.arch}
 
+    @property
+    def hardware(self) -> str:
+        """The one piece of hardware that the table names, for people; empty where several tables
+        may share what they use."""
+        return ""
+
     def conflict(self) -> tuple[str, str] | None:
         """Values that do not go together, and what is accepted; ``None`` if all do."""
         return None

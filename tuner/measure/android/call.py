@@ -93,6 +93,10 @@ class PhoneSettings(DeviceSettings):
     def implied_tags(self) -> set[str]:
         return {self.name, self.arch, self.soc} - {""}
 
+    @property
+    def hardware(self) -> str:
+        return f"DSP {self.domain} of the phone {self.serial or self.address.lower()}"
+
     def conflict(self) -> tuple[str, str] | None:
         if bool(self.serial) != bool(self.address):
             return None

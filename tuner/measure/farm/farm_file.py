@@ -136,6 +136,15 @@ class _Reader:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise self._wrong(f"the name '{twice}' is given twice", "a name for each device")
+        owners: dict[str, str] = {}
+        for settings in (member.settings for member in members if member.settings.hardware):
+            other = owners.setdefault(settings.hardware, settings.name)
+            if other != settings.name:
+                raise self._wrong(
+                    f"'{other}' and '{settings.name}' are both {settings.hardware}",
+                    "one table for each: two would measure at the same time",
+                    "remove one of the two; tags give a device more names",
+                )
         if not members:
             raise self._wrong("it names no device", f"a table [[{']], [['.join(kinds)}]]")
         return Farm(tuple(members), limits)

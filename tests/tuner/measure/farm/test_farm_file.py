@@ -69,6 +69,18 @@ def test_devices_are_chosen_by_tags(file: Path, on: str, names: list[str]) -> No
     assert [member.name for member in read_farm().selected(on)] == names
 
 
+@pytest.mark.parametrize("by", ["serial = 'R58M1'", "address = 'Lab-2.example:5555'"])
+def test_a_phone_has_one_table_for_each_of_its_dsps(file: Path, by: str) -> None:
+    table = "[[phone]]\nname = '{}'\narch = 'v68'\n{}\n"
+    other_dsp = table.format("other", by) + "domain = 0\n"
+    file.write_text(table.format("one", by) + other_dsp)
+    assert [member.name for member in read_farm().members] == ["one", "other"]
+    again = by.replace("Lab-2", "lab-2")
+    file.write_text(table.format("one", by) + other_dsp + table.format("two", again))
+    with pytest.raises(UserError, match="'one' and 'two' are both DSP 3 of the phone"):
+        read_farm()
+
+
 @pytest.mark.parametrize(
     ("text", "says", "accepted"),
     [
