@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from db.place import Place
+from tuner.paths import for_this_user
 
 RESERVE_BYTES = 512 << 10
 """Enough for some notes on jobs, with the log they go through."""
@@ -25,7 +26,7 @@ class Reserve:
             return
         with suppress(OSError):
             try:
-                with self._path.open("xb") as file:
+                with open(self._path, "xb", opener=for_this_user) as file:
                     os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
             except OSError:
                 self._path.unlink(missing_ok=True)

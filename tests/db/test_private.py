@@ -14,6 +14,7 @@ import pytest
 from db import open_store, pipelines
 from db.engine import DATABASE_FILE
 from db.exchange import write_backup
+from db.files.disk import Reserve
 from db.private import tightened
 from service.auth.local_token import keep_local_token
 from tests.db.backup_conformance import fill
@@ -48,9 +49,10 @@ def test_nothing_is_ever_made_open_to_others(
         keep_local_token("hvx_")
         uploads.keep(b"another")
         write_backup(store, state / "backup.zip")
+        Reserve(store.place).fill()
         made = {path.name for path in (state / "deep" / "down").iterdir()}
         wanted = {DATABASE_FILE, f"{DATABASE_FILE}-wal", f"{DATABASE_FILE}-shm"}
-        assert made == {*wanted, "artifacts", "pipelines", "token"}
+        assert made == {*wanted, "artifacts", "pipelines", "reserve", "token"}
         assert len(list((state / "deep").rglob("*.zip"))) == 2
         assert open_to_others(state) == []
     assert chmods == [], "made with their modes, not changed afterwards"

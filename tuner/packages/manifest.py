@@ -418,7 +418,7 @@ def _space(manifest: Manifest) -> Iterator[Fault]:
         return
     for name, values in manifest.configs.items():
         try:
-            space.config(values)
+            space.config({**space.nearest_config(values), **values})
         except UserError as error:
             yield ["configs", name], error.message, error.accepted
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from tests.tuner.packages.broken import edit, good_package, line_of, opened
 from tuner.errors import UserError
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,18 @@ def test_a_mistake_is_refused_where_it_is(mistake: Mistake, tmp_path: Path) -> N
     assert error.next_step or error.accepted
     if mistake.line:
         assert f"{mistake.file}:{line_of(folder, mistake.line, mistake.file)}:" in error.message
+
+
+@pytest.mark.parametrize("named", ["ROWS = 4\n", "UNROLL = 2\n", "", "ROWS = 2\nUNROLL = 4\n"])
+def test_a_config_may_leave_out_any_knob(named: str, tmp_path: Path) -> None:
+    folder = good_package(tmp_path / "package")
+    edit(folder, "ROWS = 1\nUNROLL = 1\n", named)
+    kernel = opened(folder)
+    problem = kernel.problem(None, Contract.STATIC, find_target("hexagon-v66"))
+    values = {"ROWS": 1, "UNROLL": 1, **tomllib.loads(named)}
+    config = kernel.baseline_config(problem)
+    assert config is not None
+    assert {name: config[name] for name in values} == values
 
 
 def test_a_folder_without_kernel_toml_names_the_command_that_makes_one(tmp_path: Path) -> None:
