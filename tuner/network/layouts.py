@@ -12,7 +12,7 @@ The results are the same, bit for bit, in either layout.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from tuner.kernels import find_kernel
@@ -41,14 +41,15 @@ def laid_out(graph: Graph, *, channels_last: bool = False) -> list[Layer]:
 
 def _in_blocks(graph: Graph, found: Sequence[Layer]) -> list[Layer]:
     """``found``, those with images in blocks by kernels that have them."""
+    links = _Links.of(found)
     fits = {place: fit for place, layer in enumerate(found) if (fit := _fit(graph, layer))}
-    while True:
-        alone = [place for place in fits if not _has_operands(graph, found, fits, place)]
-        alone = alone or _not_worth_it(graph, found, fits)
-        if not alone:
-            break
-        for place in alone:
+    # Operands are made by layers before, and no region reads what another made in blocks: once
+    # through in order decides each of the two.
+    for place in sorted(fits):
+        if not _has_operands(graph, found, links, fits, place):
             del fits[place]
+    for place in _not_worth_it(graph, found, links, fits):
+        del fits[place]
     return [
         replace(layer, fit=fits[place]) if place in fits else layer
         for place, layer in enumerate(found)
@@ -59,10 +60,7 @@ def _fused(graph: Graph, found: Sequence[Layer]) -> list[Layer]:
     """``found``, convolutions of 1x1 pixels whose result one depthwise layer alone reads in one
     call with it: what lies between them, the largest images of a network, stays in L2."""
     made = list(found)
-    readers: dict[str, list[int]] = {}
-    for place, layer in enumerate(found):
-        for name in layer.node.inputs:
-            readers.setdefault(name, []).append(place)
+    readers = _Links.of(found).readers
     for place, layer in enumerate(found):
         (name, *_) = layer.node.outputs or ("",)
         read = readers.get(name, [])
@@ -134,12 +132,31 @@ def _workload(plain: Workload) -> Workload | None:
     return made if image[1] == Blocks(*wanted[:2]).pixels else None
 
 
-def _has_operands(graph: Graph, found: Sequence[Layer], fits: dict[int, Fit], place: int) -> bool:
+@dataclass(frozen=True)
+class _Links:
+    """The layers by the tensors that they make and read."""
+
+    makers: Mapping[str, int]
+    readers: Mapping[str, Sequence[int]]
+
+    @classmethod
+    def of(cls, found: Sequence[Layer]) -> _Links:
+        makers = {name: place for place, layer in enumerate(found) for name in layer.node.outputs}
+        readers: dict[str, list[int]] = {}
+        for place, layer in enumerate(found):
+            for name in layer.node.inputs:
+                readers.setdefault(name, []).append(place)
+        return cls(makers, readers)
+
+
+def _has_operands(
+    graph: Graph, found: Sequence[Layer], links: _Links, fits: dict[int, Fit], place: int
+) -> bool:
     """Whether what the layer at ``place`` reads is there as its kernel wants it. A sum takes the
     layout of its operands, made in one; what it has around the image is not the zero point, and a
     conversion leaves out what is around it, so windows read neither."""
     node, fit = found[place].node, fits[place]
-    makers = _makers(found)
+    makers = links.makers
     if node.operator == "add":
         made_by = [makers.get(name) for name in node.inputs]
         layouts = {fits[maker].blocks if maker in fits else "" for maker in made_by}
@@ -161,39 +178,44 @@ def _has_windows(node: Node) -> bool:
     return any(extent > 1 for extent in node.attributes["kernel"])
 
 
-def _makers(found: Sequence[Layer]) -> Mapping[str, int]:
-    return {name: place for place, layer in enumerate(found) for name in layer.node.outputs}
-
-
-def _not_worth_it(graph: Graph, found: Sequence[Layer], fits: Mapping[int, Fit]) -> list[int]:
+def _not_worth_it(
+    graph: Graph, found: Sequence[Layer], links: _Links, fits: Mapping[int, Fit]
+) -> list[int]:
     """The layers of regions whose conversions take longer than they save."""
-    makers = _makers(found)
-    region = {place: {place} for place in fits}
-    for place in fits:
-        for name in found[place].node.inputs:
-            if makers.get(name) in fits:
-                joined = region[place] | region[makers[name]]
-                region.update(dict.fromkeys(joined, joined))
+    regions: list[list[int]] = []
+    seen: set[int] = set()
+    for first in sorted(fits):
+        region = [] if first in seen else [first]
+        seen.add(first)
+        for place in region:  # grows as it is walked
+            node = found[place].node
+            beside = [links.makers[name] for name in node.inputs if name in links.makers]
+            beside += [reader for name in node.outputs for reader in links.readers.get(name, ())]
+            for other in beside:
+                if other in fits and other not in seen:
+                    seen.add(other)
+                    region.append(other)
+        regions.append(region)
     losing: list[int] = []
-    for own in {id(places): places for places in region.values()}.values():
+    for own in regions:
         macs = sum(found[place].work.macs for place in own)
-        converted = sum(_converted_bytes(graph, found, fits, place) for place in own)
+        converted = sum(_converted_bytes(graph, found, links, fits, place) for place in own)
         if macs < _MACS_OF_REPACKED_BYTE * converted:
             losing += own
     return losing
 
 
 def _converted_bytes(
-    graph: Graph, found: Sequence[Layer], fits: Mapping[int, Fit], place: int
+    graph: Graph, found: Sequence[Layer], links: _Links, fits: Mapping[int, Fit], place: int
 ) -> int:
     """Bytes that the DSP converts for the layer at ``place``, and for others of what it makes."""
-    makers, node = _makers(found), found[place].node
+    makers, node = links.makers, found[place].node
     given = [name for name in node.inputs[:1] if makers.get(name, place) not in fits]
     made = [
         name
         for name in node.outputs
-        for reader, layer in enumerate(found)
-        if name in layer.node.inputs and reader not in fits and layer.fit.workload is not None
+        for reader in links.readers.get(name, ())
+        if reader not in fits and found[reader].fit.workload is not None
     ]
     tensors: list[Tensor] = [graph.tensors[name] for name in (*given, *dict.fromkeys(made))]
     return sum(tensor.payload_bytes for tensor in tensors if _on_dsp(found, makers, tensor.name))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,28 @@ def test_one_image_runs_layers_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
         (run.layer.fit.within, 0, None) for run in fused
     ]
     assert all(run.cycles for run in done.layers if not run.layer.fit.within)
+
+
+def calls_to_lay_out(sums: int) -> int:
+    """Of functions, for a chain whose first sum has no operand in blocks, so that none has."""
+    m = Making(7, "int8")
+    y = m.input(1, 16, 8, 8)
+    for _ in range(sums):
+        y = m.add(y, y)
+    graph, count = m.graph("chain", y), 0
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(counted)
+    try:
+        found = laid_out(graph)
+    finally:
+        sys.setprofile(None)
+    assert not any(layer.fit.blocks for layer in found)
+    return count
+
+
+def test_a_chain_takes_time_in_proportion_to_its_length() -> None:
+    assert calls_to_lay_out(120) < 1.5 * 3 * calls_to_lay_out(40)

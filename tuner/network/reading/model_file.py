@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from tuner.errors import UserError
 from tuner.network.graph import Array, Graph, Node
@@ -65,16 +68,27 @@ def suffix_of_host_node(model: bytes) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        size = path.stat().st_size
-        if size > limits.LARGEST_FILE_BYTES:
-            raise UserError(
-                f"{path} has {size} bytes",
-                accepted=f"at most {limits.LARGEST_FILE_BYTES}",
-                next_step="keep large constants as external data beside it, which ONNX can",
-            )
-        return path.read_bytes()
+        with _opened(path, str(path)) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > limits.LARGEST_FILE_BYTES:
+                raise UserError(
+                    f"{path} has {size} bytes",
+                    accepted=f"at most {limits.LARGEST_FILE_BYTES}",
+                    next_step="keep large constants as external data beside it, which ONNX can",
+                )
+            return stream.read()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _opened(path: Path, told: str) -> BinaryIO:
+    """The file in ``path``, called ``told``. Pipes and devices, which could be waited for without
+    end, are refused."""
+    stream = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        return stream
+    stream.close()
+    raise UserError(f"{told} is not a file", accepted="a regular file: no pipe, device or folder")
 
 
 def beside(folder: Path) -> Callable[[str, int, int], bytes]:
@@ -89,7 +103,7 @@ def beside(folder: Path) -> Callable[[str, int, int], bytes]:
                     f"data in '{location}', outside the model's folder",
                     accepted="files within the folder of the model",
                 )
-            with path.open("rb") as stream:
+            with _opened(path, location) as stream:
                 stream.seek(offset)
                 return stream.read(length)
         except (OSError, ValueError) as error:

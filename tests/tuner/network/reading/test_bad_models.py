@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -144,6 +145,17 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path):
     external(model, "weights.bin")
     with pytest.raises(UserError, match="outside"):
         read(saved(home, model), {"batch": 1})
+
+
+@pytest.mark.parametrize("name", ["weights.bin", "model.onnx"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
+    model = small_model()
+    external(model, "weights.bin")
+    path = saved(tmp_path, model)
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UserError, match=f"{name} is not a file"):
+        model_file.read(path, {"batch": 1})
 
 
 def test_truncated_and_mutated_files_are_read_or_refused(tmp_path):
