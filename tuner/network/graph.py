@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of
-from tuner.network.operators import HOST, OPERATORS, ShapeError
+from tuner.network.operators import HOST, MOST_ELEMENTS, OPERATORS, ShapeError
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -348,6 +348,11 @@ def _check_tensor(tensor: Tensor, data: Mapping[str, Array]) -> None:
         )
     if any(not isinstance(extent, int) or extent < 0 for extent in tensor.shape):
         raise UserError(f"tensor '{tensor.name}' has the shape {list(tensor.shape)}")
+    if tensor.elements > MOST_ELEMENTS:
+        raise UserError(
+            f"tensor '{tensor.name}' has the shape {list(tensor.shape)}",
+            accepted=f"at most {MOST_ELEMENTS} elements",
+        )
     found = tensor.quantization
     if found is not None:
         wanted = 1 if found.axis is None else tensor.shape[found.axis]

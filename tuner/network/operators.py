@@ -18,6 +18,8 @@ Attributes = Mapping[str, Any]
 HOST = "host"
 """The operator of nodes that stay on the host: one node of the model as it was, in ``data``."""
 LAYOUTS = ("nchw", "nhwc")
+MOST_ELEMENTS = (1 << 31) - 1
+"""Of a tensor: addresses have 32 bits, and sizes a sign."""
 
 
 class ShapeError(Exception):
@@ -49,8 +51,16 @@ def image_shape(batch: int, extents: tuple[int, int], depth: int, layout: str) -
     return (batch, depth, *extents) if layout == "nchw" else (batch, *extents, depth)
 
 
+def require_positive(attributes: Attributes) -> None:
+    """Raises :class:`ShapeError` for windows of no size, or that do not move on."""
+    for name in ("kernel", "strides", "dilations"):
+        if min(attributes.get(name, (1,))) < 1:
+            raise ShapeError(f"its {name} are {list(attributes[name])}, and none may be below 1")
+
+
 def window_extents(attributes: Attributes, shape: Shape) -> tuple[int, int]:
     """Rows and columns of windows that lie within an image and its padding."""
+    require_positive(attributes)
     top, left, bottom, right = attributes["pads"]
     dilations = attributes.get("dilations", (1, 1))
     made = []
@@ -63,7 +73,9 @@ def window_extents(attributes: Attributes, shape: Shape) -> tuple[int, int]:
         strict=True,
     ):
         reach = (size - 1) * dilation + 1
-        if min(size, stride, dilation) < 1 or extent + padding < reach:
+        if not 0 <= padding <= MOST_ELEMENTS:
+            raise ShapeError(f"its pads are {list(attributes['pads'])}, beyond {MOST_ELEMENTS}")
+        if extent + padding < reach:
             raise ShapeError(f"a window of {reach} does not fit {extent} pixels padded {padding}")
         made.append((extent + padding - reach) // stride + 1)
     return made[0], made[1]

@@ -13,7 +13,7 @@ from tuner.errors import UserError
 from tuner.network import reference
 from tuner.network.graph import Array, Graph, Node, Quantization, Shape, Tensor, checked
 from tuner.network.graph import data_digest as digest_of_data
-from tuner.network.operators import HOST, OPERATORS, pixels
+from tuner.network.operators import HOST, OPERATORS, pixels, require_positive
 from tuner.network.reading import limits
 
 BYTES = ("uint8", "int8")
@@ -235,6 +235,7 @@ def same_pads(
 ) -> list[int]:
     """Padding (top, left, bottom, right) by which windows are as many as strides in the image. An
     odd pixel comes behind it, or else before."""
+    require_positive({"kernel": kernel, "strides": strides, "dilations": dilations})
     before, after = [0, 0], [0, 0]
     for n in range(2):
         reach = (kernel[n] - 1) * dilations[n] + 1

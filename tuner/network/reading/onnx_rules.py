@@ -40,9 +40,9 @@ def _quantize(builder: OnnxBuilder, node: onnx.NodeProto, attributes: Mapping[st
     if attributes.get("block_size"):
         raise StaysError("it quantizes in blocks")
     source = builder.values[node.input[0]]
-    rank = len(builder.shape(source))
+    shape = builder.shape(source)
     quantization, dtype = builder.quantization(
-        node.input[1:3], max(rank, 1), attributes.get("axis", 1)
+        node.input[1:3], max(len(shape), 1), attributes.get("axis", 1), shape
     )
     if len(node.input) < 3 and attributes.get("output_dtype"):
         dtype = onnx_file.dtype_name(attributes["output_dtype"], f"node '{builder.label}'")
@@ -76,8 +76,10 @@ def _dequantize(builder: OnnxBuilder, node: onnx.NodeProto, attributes: Mapping[
     if attributes.get("block_size"):
         raise StaysError("it dequantizes in blocks")
     value = builder.values[node.input[0]]
-    rank = max(len(builder.shape(value)), 1)
-    quantization, _ = builder.quantization(node.input[1:3], rank, attributes.get("axis", 1))
+    shape = builder.shape(value)
+    quantization, _ = builder.quantization(
+        node.input[1:3], max(len(shape), 1), attributes.get("axis", 1), shape
+    )
     tensor = builder.with_quantization(node.input[0], quantization)
     if builder.tensors[tensor].dtype not in (*BYTES, "int32"):
         raise StaysError(f"its input is {builder.tensors[tensor].dtype}")

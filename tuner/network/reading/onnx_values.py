@@ -104,15 +104,17 @@ class OnnxBuilder(GraphBuilder):
         return self.known(node.input[place], what)
 
     def quantization(
-        self, names: Sequence[str], rank: int, axis: int = 1
+        self, names: Sequence[str], rank: int, axis: int = 1, shape: Shape | None = None
     ) -> tuple[Quantization, str]:
         """Scales and zero points by the names of these constants, and the dtype of the second (u8
-        if left out)."""
+        if left out). Several must be as many as the tensor, of ``shape`` where that is known, has
+        elements along ``axis``."""
         scales = self.known(names[0], "scale").astype(np.float32)
         zero = names[1] if len(names) > 1 else ""
         zeros = self.known(zero, "zero point") if zero else np.zeros(scales.shape, np.uint8)
-        if scales.ndim > 1 or zeros.size not in (1, scales.size):
+        if scales.ndim > 1:
             raise StaysError(f"its scales are {list(scales.shape)}, in blocks")
+        self._require_as_many(scales.size, zeros.size, axis, shape)
         if not np.isfinite(scales).all() or (scales <= 0).any():
             raise UserError(
                 f"node '{self.label}' has a scale of {scales.min()}",
@@ -125,6 +127,21 @@ class OnnxBuilder(GraphBuilder):
         place = None if scales.ndim == 0 or count == 1 else axis % rank
         made = Quantization(tuple(map(float, scales.reshape(-1))), tuple(map(int, points)), place)
         return made, zeros.dtype.name
+
+    def _require_as_many(self, scales: int, zeros: int, axis: int, shape: Shape | None) -> None:
+        wanted, what = scales, f"node '{self.label}' has {scales} scales"
+        if shape is not None and scales > 1:
+            if not -len(shape) <= axis < len(shape):
+                raise UserError(
+                    f"{what} along axis {axis} of a tensor of {list(shape)}",
+                    accepted=f"{-len(shape)} to {len(shape) - 1}",
+                )
+            wanted = shape[axis]
+        if scales != wanted or zeros not in (1, wanted):
+            raise UserError(
+                f"{what} and {zeros} zero points along axis {axis}",
+                accepted=f"{wanted} of each, or one",
+            )
 
     def with_quantization(self, name: str, quantization: Quantization) -> str:
         """The tensor of the value ``name`` read with ``quantization``."""
@@ -144,7 +161,9 @@ class OnnxBuilder(GraphBuilder):
 
     def scaled(self, node: onnx.NodeProto, place: int, rank: int, axis: int = 1) -> str:
         """The tensor of input ``place``, whose scale and zero point are the next two inputs."""
-        found, _ = self.quantization(node.input[place + 1 : place + 3], rank, axis)
+        shape = self.shape(self.values[node.input[place]])
+        rank = len(shape) or rank
+        found, _ = self.quantization(node.input[place + 1 : place + 3], rank, axis % rank, shape)
         return self.with_quantization(node.input[place], found)
 
     def operand(self, name: str, *, per_channel: bool = False) -> str:

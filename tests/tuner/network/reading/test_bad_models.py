@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from tuner.errors import UserError
@@ -106,6 +108,48 @@ def test_a_model_that_is_wrong_is_refused_by_name(
         read(saved(tmp_path, model), {"batch": 1})
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@given(scales=st.integers(2, 6), zeros=st.integers(2, 6), axis=st.integers(-6, 6))
+def test_scales_are_as_many_as_the_channels_that_they_are_for(
+    scales: int, zeros: int, axis: int
+) -> None:
+    model = small_model()
+    made = {"ws": np.full(scales, 0.02, np.float32), "wz": np.zeros(zeros, np.int8)}
+    for name, array in made.items():
+        (held,) = (one for one in model.graph.initializer if one.name == name)
+        held.CopyFrom(numpy_helper.from_array(array, name))
+    model.graph.node[2].attribute.append(helper.make_attribute("axis", axis))
+    content, shape = model.SerializeToString(), (4, 4, 3, 3)
+    if -4 <= axis < 4 and scales == zeros == shape[axis]:
+        assert model_file.read_content(content, "model.onnx", {"batch": 1}).nodes
+        return
+    with pytest.raises(UserError, match=rf"'dequantize_w' has {scales} scales .*axis {axis}"):
+        model_file.read_content(content, "model.onnx", {"batch": 1})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "named"),
+    [
+        ({"strides": [0, 1]}, "its strides are [0, 1]"),
+        ({"strides": [0, 1], "auto_pad": "SAME_UPPER"}, "its strides are [0, 1]"),
+        ({"strides": [1, -1]}, "its strides are [1, -1]"),
+        ({"dilations": [0, 1]}, "its dilations are [0, 1]"),
+        ({"pads": [1 << 40] * 4}, f"its pads are {[1 << 40] * 4}"),
+        ({"pads": [1 << 20] * 4}, "[1, 4, 2097156, 2097156]"),
+    ],
+)
+def test_windows_are_refused_by_what_is_wrong_with_them(
+    attributes: dict[str, list[int] | str], named: str
+) -> None:
+    model = small_model()
+    conv = model.graph.node[3]
+    del conv.attribute[:]
+    for key, value in attributes.items():
+        conv.attribute.append(helper.make_attribute(key, value))
+    with pytest.raises(UserError) as refused:
+        model_file.read_content(model.SerializeToString(), "model.onnx", {"batch": 1})
+    assert named in str(refused.value)
 
 
 @pytest.mark.parametrize(
