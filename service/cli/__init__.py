@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from service.cli.statuses import Exit, status_of
 from tuner.errors import HvxtuneError, InternalError, StoreError
+from tuner.plain_text import plain
 
 DEBUG_VARIABLE = "HVXTUNE_DEBUG"
 """Set to anything, an unexpected error shows its traceback."""
@@ -66,7 +67,7 @@ def _report(error: HvxtuneError, *, as_json: bool) -> int:
 
         line = json.dumps({"error": error.as_dict()})
     else:
-        line = "error: " + " ".join(str(error).split())
+        line = "error: " + plain(" ".join(str(error).split()))
     sys.stderr.write(line + "\n")
     return status_of(error)
 

@@ -10,6 +10,8 @@ from datetime import datetime
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
+from tuner.plain_text import plain_lines
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -51,7 +53,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def print_line(text: str = "") -> None:
     """A line on standard output, not folded: it can be copied whole."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(plain_lines(text) + "\n")
 
 
 def sentence(text: str, indent: str = "") -> str:
@@ -94,7 +96,7 @@ def table(
     from rich.table import Table
     from rich.text import Text
 
-    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    texts = [["" if cell is None else plain_lines(str(cell)) for cell in row] for row in rows]
     widths = _widths(columns, texts, numeric)
     if widths is None:
         return Text("\n".join(line for row in texts for line in _listed(columns, row, numeric)))

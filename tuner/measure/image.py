@@ -27,6 +27,7 @@ from numpy.lib.stride_tricks import as_strided
 from tuner.errors import CandidateError, InternalError
 from tuner.kernels.kernel import Array
 from tuner.measure.cases import PAGE_BYTES, Argument, Bytes, Case, CaseSet, cases_of, poison
+from tuner.plain_text import plain
 from tuner.problem.buffers import ScalarSpec
 from tuner.problem.target import Target
 from tuner.records.candidate import Problem
@@ -75,9 +76,7 @@ class Report:
         """The ``image_report`` at ``offset`` of ``data``."""
         finished, result, vtcm, heap, message, refused = _REPORT.unpack_from(data, offset)
         text = message.split(b"\0")[0].decode("ascii", errors="replace")
-        # The candidate chose it: nothing that moves a terminal's cursor comes through.
-        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-        return cls(finished, result, vtcm, heap, shown, refused)
+        return cls(finished, result, vtcm, heap, plain(text), refused)
 
 
 @dataclass(frozen=True)

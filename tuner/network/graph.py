@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tuner.errors import UserError
 from tuner.identity import canonical_json, digest_of
 from tuner.network.operators import HOST, MOST_ELEMENTS, OPERATORS, ShapeError
+from tuner.plain_text import plain
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -264,9 +265,13 @@ def checked(
 ) -> Graph:
     """The graph of ``nodes``, sorted by their dependencies; what leads to no output is left out.
 
-    Raises ``UserError`` naming the node or tensor for a cycle, an unknown tensor or operator, two
-    producers, a shape that does not follow from the inputs', or constants that are missing.
+    Names get escapes for what is not printable in them. Raises ``UserError`` naming the node or
+    tensor for a cycle, an unknown tensor or operator, two producers, a shape that does not follow
+    from the inputs', or constants that are missing.
     """
+    name, inputs, outputs = plain(name), tuple(map(plain, inputs)), tuple(map(plain, outputs))
+    tensors = [replace(tensor, name=plain(tensor.name)) for tensor in tensors]
+    nodes = [_plainly_named(node) for node in nodes]
     known: dict[str, Tensor] = {}
     for tensor in tensors:
         if tensor.name in known:
@@ -339,6 +344,17 @@ def sorted_nodes(
                     )
             stack += [(other, False) for other in reversed(before) if id(other) not in state]
     return ordered
+
+
+def _plainly_named(node: Node) -> Node:
+    return replace(
+        node,
+        name=plain(node.name),
+        inputs=tuple(map(plain, node.inputs)),
+        outputs=tuple(map(plain, node.outputs)),
+        source=plain(node.source),
+        reason=plain(node.reason),
+    )
 
 
 def _check_tensor(tensor: Tensor, data: Mapping[str, Array]) -> None:

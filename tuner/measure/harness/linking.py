@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tuner.codegen.toolchain import find_toolchain, first_diagnostic
 from tuner.errors import CandidateError
+from tuner.plain_text import plain
 from tuner.records.candidate import Artifact
 from tuner.records.outcome import Outcome
 
@@ -135,16 +136,11 @@ def screen(object_bytes: bytes, arch: str, lacking: FindLacking | None) -> None:
         if lacking is not None:
             _refuse_instructions(sections, lacking)
     except CandidateError as error:
-        raise CandidateError(error.outcome, _shown(error.message)) from None
+        raise CandidateError(error.outcome, plain(error.message)) from None
     except Exception as error:  # noqa: BLE001 - whatever a parser makes of a hostile file
         raise CandidateError(
-            Outcome.INFEASIBLE, f"the object cannot be read: {_shown(str(error)[:200])}"
+            Outcome.INFEASIBLE, f"the object cannot be read: {plain(str(error)[:200])}"
         ) from None
-
-
-def _shown(text: str) -> str:
-    """``text`` with names of the object's choosing, fit for a terminal."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def relocatable(object_bytes: bytes) -> Any:

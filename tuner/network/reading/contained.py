@@ -23,6 +23,7 @@ from tuner.errors import ToolchainError, UserError
 from tuner.network.graph import DTYPES, Array, Graph, data_digest
 from tuner.network.reading import limits
 from tuner.network.reading.onnx_file import ExternalData
+from tuner.plain_text import plain
 
 TIME_LIMIT_S = 600.0
 CPU_LIMIT_S = 300
@@ -141,11 +142,7 @@ class _Conversation:
 
 def _error(said: Mapping[str, str]) -> UserError | ToolchainError:
     kinds = {ToolchainError.kind: ToolchainError}
-    parts = {name: _printable(said[name]) for name in ("message", "accepted", "next_step")}
+    parts = {name: plain(str(said[name])) for name in ("message", "accepted", "next_step")}
     return kinds.get(said["kind"], UserError)(
         parts["message"], accepted=parts["accepted"], next_step=parts["next_step"]
     )
-
-
-def _printable(text: str) -> str:
-    return "".join(letter for letter in " ".join(str(text).split()) if letter.isprintable())

@@ -22,6 +22,7 @@ import numpy as np
 from tuner.errors import ToolchainError, UserError
 from tuner.network.graph import DTYPES, Array, Quantization, Shape
 from tuner.network.reading import limits
+from tuner.plain_text import plain
 
 IDENTIFIER = b"TFL3"
 """Bytes 4 to 7 of a TFLite file."""
@@ -195,10 +196,8 @@ class _File:
         return array
 
     def _text(self, found: bytes | None) -> str:
-        """Printable, on one line."""
         self._charge(len(found or b""))
-        text = (found or b"").decode(errors="replace")
-        return "".join(letter if letter.isprintable() else "?" for letter in text)
+        return plain((found or b"").decode(errors="replace"))
 
     def _indices(self, table: Any, name: str, what: str, count: int) -> tuple[int, ...]:
         found = tuple(int(index) for index in self._numbers(table, name))

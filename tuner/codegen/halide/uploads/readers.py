@@ -27,6 +27,7 @@ from tuner.codegen.halide.uploads.answers import EXIT_NOT_TUNABLE, Analysis, Pip
 from tuner.codegen.requirements import reinstall
 from tuner.codegen.toolchain import built
 from tuner.errors import ToolchainError, UserError
+from tuner.plain_text import plain
 from tuner.space.derivation.facts import PipelineFacts
 
 MODULE = "tuner.codegen.halide.uploads.reader"
@@ -356,6 +357,5 @@ def _refused(reason: str) -> UserError:
 
 
 def _printable(answer: bytes) -> str:
-    text = " ".join(answer.decode(errors="replace").split())
-    shown = "".join(c if c.isprintable() else "?" for c in text)
+    shown = plain(" ".join(answer.decode(errors="replace").split()))
     return shown[:_MOST_REASON_CHARACTERS] or "no reason given"
