@@ -15,12 +15,14 @@ from service.cli.statuses import Exit, status_of
 from tuner.errors import HvxtuneError, InternalError, StoreError
 from tuner.plain_text import plain
 
+_STANDARD_ERROR = 2
 DEBUG_VARIABLE = "HVXTUNE_DEBUG"
 """Set to anything, an unexpected error shows its traceback."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line ``arguments`` (by default the process's) and gives its exit status."""
+    _open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _run(given or ["--help"])
@@ -28,6 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return Exit.INTERRUPTED
     except HvxtuneError as error:
         return _report(error, as_json="--json" in given)
+
+
+def _open_closed_streams() -> None:
+    """Standard streams that the process was started without (``>&-``) lead nowhere: Python has
+    ``None`` for them, and the next file that is opened would take their descriptor."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        pass
+    os.close(descriptor)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
 
 
 def _run(given: list[str]) -> int:

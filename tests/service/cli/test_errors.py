@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -126,3 +128,20 @@ def test_a_state_directory_that_is_a_file_is_named(hvxtune, bare_state):
     answer = hvxtune("jobs")
     assert answer.status == Exit.UNREACHABLE
     assert str(bare_state) in answer.error_line
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&-"])
+def test_a_stream_that_is_closed_is_met_with_silence(closed: str) -> None:
+    command = f"exec {sys.executable} -m service.cli token list --bogus {closed}; exit $?"
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert ended.returncode == Exit.USAGE
+    shown = ended.stdout + ended.stderr
+    assert "--bogus" in shown if "2>" not in closed else shown == ""
+    listed = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m service.cli targets {closed}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert listed.returncode == Exit.DONE
+    assert listed.stderr == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from tuner.codegen.toolchain import find_toolchain
-from tuner.errors import UserError
+from tuner.errors import ToolchainError, UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.kernels.kernel import Array
@@ -42,6 +43,8 @@ _NAMED_ARCH = "v66"
 """The arch whose harness and rules the fingerprint names: those of others change with them."""
 _RULES = ("cycles.py", "events.py", "model.py", "simulation.py")
 """The code here that makes cycles of what the plugin counted."""
+NEEDED_ADDRESSES = 6 << 30
+"""Of memory that a limit must leave: QEMU reserves all 4 GiB that its guest could address."""
 TIMEOUT_S = 60.0
 """Wall time of one run of all cases."""
 
@@ -91,6 +94,13 @@ class QemuMeasurer(Measurer):
         simulator = find_simulator()
         if simulator.runs(target.arch):
             return
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY and not simulator.runs(_NAMED_ARCH):
+            raise ToolchainError(
+                f"the embedded simulator does not run within {limit:,} bytes, the limit of memory",
+                accepted=f"no limit, or {NEEDED_ADDRESSES >> 30} GiB or more",
+                next_step="run `ulimit -v unlimited`, or raise the limit of the service's unit",
+            )
         release = ".".join(map(str, simulator.release))
         instead = (
             f"run `hvxtune setup --target {target.arch}`, which builds a newer one"

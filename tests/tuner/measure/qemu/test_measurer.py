@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +12,7 @@ from tuner.conformance.candidates import scale_artifact
 from tuner.conformance.measurers import MeasurerConformance
 from tuner.conformance.patience import PATIENCE_S
 from tuner.measure import Measurer
-from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.measure.qemu.measurer import NEEDED_ADDRESSES, QemuMeasurer
 from tuner.records.candidate import Problem
 from tuner.records.outcome import Outcome
 
@@ -43,3 +45,28 @@ class TestQemuMeasurer(MeasurerConformance):
         monkeypatch.setenv("LD_PRELOAD", "/nonexistent.so")
         monkeypatch.setenv("LONG", "x" * 10_000)
         assert measurer.measure(problem, artifact).measurement.cycles == before
+
+
+UNDER_A_LIMIT = """
+import resource, sys
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.problem.target import find_target
+try:
+    QemuMeasurer().require(find_target("hexagon-v66"))
+except Exception as error:
+    sys.exit(f"{type(error).__name__} {error}")
+"""
+
+
+@pytest.mark.parametrize("limit", [1_500_000 << 10, NEEDED_ADDRESSES])
+def test_a_limit_of_memory_is_named_as_what_is_in_the_way(limit: int) -> None:
+    command = [sys.executable, "-c", UNDER_A_LIMIT, str(limit)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    if limit >= NEEDED_ADDRESSES:
+        assert said == ""
+    else:
+        assert "ToolchainError" in said
+        assert f"{limit:,} bytes" in said
+        assert "ulimit" in said
