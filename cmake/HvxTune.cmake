@@ -8,7 +8,8 @@
 # makes the library gemm at configure time, with object and headers that `hvxtune fetch` puts into
 # the build folder. The program includes "gemm.h" and calls gemm(). Options:
 #
-#   TARGET_ARCH  what the code is made for                   default hexagon-v66
+#   TARGET_ARCH  what the code is made for                   default ${HVXTUNE_TARGET}, which by
+#                itself is the target that commands mean (HvxTuneTarget.cmake)
 #   CONTRACT     what the program promises of its buffers    default static
 #   CACHE        warm or cold                                default warm
 #   SERVER       the service to ask                          default ${HVXTUNE_SERVER}, then the
@@ -43,7 +44,7 @@
 
 include_guard(GLOBAL)
 
-find_program(HVXTUNE_EXECUTABLE hvxtune DOC "The hvxtune command; more arguments may follow")
+include("${CMAKE_CURRENT_LIST_DIR}/HvxTuneTarget.cmake")
 set(HVXTUNE_SERVER "" CACHE STRING "The service to ask for schedules")
 option(HVXTUNE_OFFLINE "Take schedules from lock file and cache only" OFF)
 option(HVXTUNE_UPDATE "Pin the best schedules there are now, this once" OFF)
@@ -139,7 +140,7 @@ endfunction()
 # Fetches with the options that follow and those that all functions have. Sets `fetched` to the JSON
 # answer, in the caller.
 function(_hvxtune_fetch function)
-    _hvxtune_default(arg_TARGET_ARCH hexagon-v66)
+    _hvxtune_default(arg_TARGET_ARCH "${HVXTUNE_TARGET}")
     _hvxtune_default(arg_SERVER "${HVXTUNE_SERVER}")
     _hvxtune_default(arg_LOCK "${CMAKE_SOURCE_DIR}/hvxtune.lock")
     get_filename_component(lock "${arg_LOCK}" ABSOLUTE)
@@ -160,11 +161,12 @@ function(_hvxtune_fetch function)
         OUTPUT_VARIABLE answer ERROR_VARIABLE error RESULT_VARIABLE status)
     if(NOT status EQUAL 0)
         string(JSON message ERROR_VARIABLE unreadable GET "${error}" error message)
+        string(JSON accepted ERROR_VARIABLE unread GET "${error}" error accepted)
         string(JSON next_step ERROR_VARIABLE unread GET "${error}" error next_step)
         if(unreadable)
             message(FATAL_ERROR "${function}(${name}): ${status}: ${error}")
         endif()
-        message(FATAL_ERROR "${function}(${name}): ${message}\n${next_step}")
+        message(FATAL_ERROR "${function}(${name}): ${message}\naccepted: ${accepted}\n${next_step}")
     endif()
     string(JSON notice GET "${answer}" notice)
     if(notice)

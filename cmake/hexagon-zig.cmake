@@ -3,7 +3,7 @@
 #   cmake --toolchain "$(hvxtune tool where cmake)/hexagon-zig.cmake" ...
 #
 # For those who have no Hexagon SDK. HVXTUNE_ZIG is the zig program, by default the one on the PATH
-# or of the Python package; HVXTUNE_ARCH the arch, by default v66.
+# or of the Python package; HVXTUNE_TARGET the target (HvxTuneTarget.cmake), of which the arch counts.
 
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR hexagon)
@@ -20,9 +20,7 @@ endif()
 if(NOT HVXTUNE_ZIG)
     message(FATAL_ERROR "no zig is found: pip install ziglang, or configure with -DHVXTUNE_ZIG=...")
 endif()
-if(NOT HVXTUNE_ARCH)
-    set(HVXTUNE_ARCH v66)
-endif()
+include("${CMAKE_CURRENT_LIST_DIR}/HvxTuneTarget.cmake")
 
 # CMake would find out by linking a program, for which zig would first build a libc.
 foreach(language C CXX)
@@ -30,7 +28,7 @@ foreach(language C CXX)
     set(CMAKE_${language}_COMPILER_ID_RUN TRUE)
     set(CMAKE_${language}_COMPILER_FORCED TRUE)
     set(CMAKE_${language}_FLAGS_INIT
-        "-target hexagon-linux-musl -mcpu=hexagon${HVXTUNE_ARCH} -ffreestanding \
+        "-target hexagon-linux-musl -mcpu=hexagon${HVXTUNE_ARCH_NAME} -ffreestanding \
 -fno-stack-protector -fno-sanitize=undefined -ffunction-sections -fdata-sections")
     # lld itself: the driver would look for a libc.
     set(CMAKE_${language}_LINK_EXECUTABLE

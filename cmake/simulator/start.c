@@ -4,7 +4,7 @@
 #include "simulator.h"
 
 enum { SYS_WRITE = 64, SYS_EXIT_GROUP = 94, STANDARD_OUTPUT = 1 };
-enum { ALIGNMENT_BYTES = 128, HEAP_BYTES = 16 << 20, VTCM_BYTES = 256 << 10 };
+enum { ALIGNMENT_BYTES = 128, HEAP_BYTES = 256 << 20, VTCM_BYTES = HVXTUNE_VTCM_BYTES };
 
 struct runtime runtime;
 

@@ -20,6 +20,7 @@ from service.schedules.asked import Asked, ask
 from service.schedules.forms import exact_text
 from service.schedules.neighbours import Neighbours
 from tuner.errors import UserError
+from tuner.keeping.best import other_targets
 from tuner.records.candidate import CacheState, Fidelity
 
 PIECE_S = 0.05
@@ -118,6 +119,9 @@ class Looker:
 
     def _miss(self, asked: Asked) -> HttpError:
         workload = asked.problem.workload
+        others = other_targets(
+            asked.lookup, lambda one: self._store.best_row(one, asked.kernel) is not None
+        )
         with self._store.reading() as session:
             aside = [
                 {"id": name, "reason": reason}
@@ -127,7 +131,9 @@ class Looker:
             f"no schedule is stored for {workload.label}, contract {asked.problem.contract} or one "
             f"it implies, {asked.problem.target.name}, caches {asked.lookup.cache}, "
             f"fidelity {asked.lookup.min_fidelity} or higher",
-            accepted="a workload that was tuned; `nearest` names some",
+            accepted=f"targets with one: {', '.join(others)}"
+            if others
+            else "a workload that was tuned; `nearest` names some",
             next_step="POST /v1/jobs with the body in `submit`, or ask with on_miss=enqueue",
             nearest=self._neighbours.names(asked),
             quarantined=aside,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from service.client.answers import not_ours
 from service.suggested_files import way_to
 from tuner.errors import NotStoredError, UserError
-from tuner.keeping.best import Lookup, lookup_of
+from tuner.keeping.best import Lookup, lookup_of, other_targets
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem
 
@@ -158,8 +158,10 @@ def stored_best(store: TrialStore, lookup: Lookup) -> Schedule:
         problem, cache = lookup.problem, lookup.cache
         least = lookup.min_fidelity
         higher = "" if least == "model" else f", fidelity {least} or higher"
+        others = other_targets(lookup, lambda other: store.best(other) is not None)
         raise NothingStoredError(
             f"no schedule is stored for {problem_label(problem)}, caches {cache}{higher}",
+            accepted=f"targets with one: {', '.join(others)}" if others else "",
             next_step=f"run `hvxtune tune {problem_options(problem)} --cache {cache}`",
         )
     return found

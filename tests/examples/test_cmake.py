@@ -23,6 +23,9 @@ from tests.examples.building import (
 )
 from tests.service.served import Served, served
 from tuner.jobs.tuning import tune
+from tuner.measure.harness.linking import open_elf
+from tuner.measure.image import HEAP_BYTES
+from tuner.problem.target import find_target
 
 pytestmark = pytest.mark.slow
 SHAPE = {"m": 64, "n": 128, "k": 64}
@@ -171,3 +174,26 @@ endif()
     assert "the sources of 'scheduled' have changed" in refused.stderr
     good(project.configure("-DHVXTUNE_UPDATE=ON"))
     good(project.configure())
+
+
+@pytest.mark.parametrize(
+    ("named", "target"),
+    [("v66", "hexagon-v66"), ("hexagon-v73", "hexagon-v73"), ("", "hexagon-v68")],
+)
+def test_one_setting_says_what_programs_are_made_for(tmp_path, named, target):
+    """That of commands, where CMake has none of its own. A program has the target's VTCM."""
+    (tmp_path / "main.c").write_text('#include "simulator.h"\nint main(void) { return 0; }\n')
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(app C)\n"
+        f"find_package(HvxTune REQUIRED HINTS {ROOT}/cmake)\n"
+        "hvxtune_simulated_program(app main.c)\n"
+    )
+    environment = build_environment(tmp_path / "state", HVXTUNE_TARGET="hexagon-v68")
+    project = Project(tmp_path, tmp_path / "build", environment)
+    good(project.configure(*([f"-DHVXTUNE_TARGET={named}"] if named else [])))
+    good(project.make())
+    elf = open_elf((tmp_path / "build/app").read_bytes())
+    sizes = {one.name: one["st_size"] for one in elf.get_section_by_name(".symtab").iter_symbols()}
+    assert sizes["vtcm"] == find_target(target).vtcm_bytes
+    assert sizes["heap"] == HEAP_BYTES
+    assert f"v{elf['e_flags'] & 0x7FFF:x}" == find_target(target).arch

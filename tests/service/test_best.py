@@ -167,6 +167,14 @@ def test_a_miss_names_the_nearest_and_how_to_submit(client: TestClient, store: S
     assert body["submit"]["params"] == SHAPE
 
 
+def test_a_miss_names_the_targets_that_have_one(client: TestClient, store: SqlStore) -> None:
+    store_schedule(store, problem(**SHAPE), 100)
+    missed = client.get(URL, params={**ASKED, "target": "hexagon-v68"})
+    assert missed.json()["accepted"] == "targets with one: hexagon-v66"
+    other = client.get(URL, params={**ASKED, "param": "m=64,n=128,k=256"})
+    assert "targets" not in other.json()["accepted"]
+
+
 def test_nearest_answers_only_if_allowed_and_gives_no_object_to_link(
     client: TestClient, store: SqlStore
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from tuner.identity import digest_of
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
+from tuner.problem.target import TARGETS
 from tuner.records.candidate import FIDELITIES, CacheState, Fidelity, Problem
 
 T = TypeVar("T")
@@ -77,6 +78,20 @@ def lookup_of(
     contracts = find_kernel(problem.workload.kernel).kept_contracts(problem)
     digest = "" if toolchain is None else digest_of(dict(toolchain))
     return Lookup(problem, contracts, cache, min_fidelity, digest, audience)
+
+
+def other_targets(lookup: Lookup, is_stored: Callable[[Lookup], bool]) -> list[str]:
+    """The targets besides the one asked for that have a schedule for the same question."""
+    workload, contract, own = (
+        lookup.problem.workload,
+        lookup.problem.contract,
+        lookup.problem.target,
+    )
+    return [
+        target.name
+        for target in TARGETS.values()
+        if target != own and is_stored(lookup._replace(problem=Problem(workload, contract, target)))
+    ]
 
 
 def in_order(

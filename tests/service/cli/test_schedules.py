@@ -27,6 +27,12 @@ def test_best_gives_what_tune_found(hvxtune, tuned):
     assert best["provenance"]["toolchain"]["generator"] == "stand-in"
 
 
+def test_a_schedule_for_another_target_is_named(hvxtune, tuned):
+    missed = hvxtune("best", "scale_u8", "--target", "v73")
+    assert missed.status == 3
+    assert "targets with one: hexagon-v66" in missed.error_line
+
+
 def test_best_writes_the_files_a_build_needs(hvxtune, tuned, tmp_path):
     hvxtune("best", "scale_u8", "--object", "k.o", "--header", "k.h", "--schedule", "k.s.h")
     data = (tmp_path / "k.o").read_bytes()
