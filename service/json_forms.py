@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tuner.packages.files import Package
     from tuner.records.annotation import Annotation
     from tuner.records.candidate import Measurement, Problem
+    from tuner.records.failures import Failure
     from tuner.search.doubt import Doubt, Unknown
 
 
@@ -352,9 +353,10 @@ def detail_json(
     front: Sequence[Trial],
     promoted: PromotedTrials,
     doubt: Doubt | Unknown | None,
+    failures: Sequence[Failure],
 ) -> dict[str, Any]:
     """A job by itself: with the trials to look at first, those on its Pareto ``front``, the
-    promotions, the doubt about its best, and the toolchain."""
+    promotions, the doubt about its best, what failed most, and the toolchain."""
     job = overview.summary.job
     peak = peak_of(job)
 
@@ -373,6 +375,7 @@ def detail_json(
         "space_digest": job.space_digest,
         "ladder": ladder_json(job, promoted.trials, promoted.promotions, peak or 0.0),
         "doubt": doubt_json(doubt),
+        "failures": [one.as_dict() for one in failures],
     }
 
 

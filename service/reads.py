@@ -67,6 +67,7 @@ def job(store: SqlStore, given: str) -> dict[str, Any]:
         trial_queries.front_trials(store, found) if several or key.best is None else [key.best],
         trial_queries.promoted_trials(store, found.id),
         doubt_of_ended(store, overview.summary),
+        trial_queries.failures(store, found.id),
     )
 
 

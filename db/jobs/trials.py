@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sqlalchemy import Select, String, case, select, type_coerce
+from sqlalchemy import Select, String, case, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from db.database import Database, Part
@@ -25,6 +25,7 @@ from db.records import (
 from tuner.keeping.store import fastest_of, problem_distance
 from tuner.problem.objectives import front_of
 from tuner.records.candidate import FIDELITIES, CacheState, Problem
+from tuner.records.failures import EXPECTED, FailedTrial, Failure, commonest
 from tuner.records.outcome import Outcome
 from tuner.records.trial import CountedTrial, Job, PastTrial, PendingTrial, Promotion, Trial
 from tuner.space.config import KnobValue
@@ -35,6 +36,8 @@ KNOWN_ORIGINS = ("default", "textbook", *BASELINES)
 UNSEARCHED = BASELINES[1:]
 SEARCHED = TrialRow.origin.not_in(UNSEARCHED)
 """Of trials of the space: baselines outside of it are compared with, and never the best."""
+_MOST_FAILED, _REASON = 5000, 400
+"""Failures that are looked at for a job, and characters of each error."""
 _BATCH = 500
 """Trials read at once for an export: what it holds in memory."""
 
@@ -154,6 +157,21 @@ def key_trials(database: Database, job_id: str) -> KeyTrials:
             found.get("textbook"),
             best[0] if best else None,
             next((found[origin] for origin in BASELINES if origin in found), None),
+        )
+
+
+def failures(database: Database, job_id: str) -> list[Failure]:
+    """The causes of most failures of a job, among its first :data:`_MOST_FAILED`."""
+    wanted = (
+        select(TrialRow.number, TrialRow.outcome, func.substr(TrialRow.error, 1, _REASON))
+        .where(TrialRow.job_id == job_id, TrialRow.outcome.not_in(EXPECTED))
+        .order_by(TrialRow.number)
+        .limit(_MOST_FAILED)
+    )
+    with database.reading() as session:
+        rows = session.execute(wanted)
+        return commonest(
+            FailedTrial(number, outcome, error or "") for number, outcome, error in rows
         )
 
 

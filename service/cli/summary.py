@@ -99,6 +99,9 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
         [[name, *_figures(trial, told)] for name, trial in marked.items()],
         numeric=figures,
     )
+    for name, trial in marked.items():
+        if trial is not None and trial["cycles"] is None and trial["error"]:
+            print_sentence(f"{name}: {trial['outcome']}: {trial['error']}")
     if told is not None:
         print_sentence(f"speed-up against: {told['name']}, {told['cycles']:,} {unit}")
     elif result["best"] is not None:
@@ -112,6 +115,7 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
             f"(95 %: at most {gain['bound']:.1%})"
         )
     print_doubt(result.get("doubt"))
+    _print_failures(result)
     print_line()
     if result["best"] is not None:
         print_config(result["best"]["config"])
@@ -122,6 +126,21 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
             )
     print_line()
     _print_next(result, client)
+
+
+_MANY_FAILED = 0.5
+"""Share of the trials from which on the summary says why they failed."""
+
+
+def _print_failures(result: Mapping[str, Any]) -> None:
+    finished = sum(result["outcomes"].values())
+    if sum(one["count"] for one in result["failures"]) < max(_MANY_FAILED * finished, 1):
+        return
+    for one in result["failures"]:
+        print_sentence(
+            f"{one['count']} of {finished} trials failed alike, with {one['outcome']}: "
+            f"{one['reason'].rstrip('.')} (trial {one['trial']}); {one['next_step']}"
+        )
 
 
 def print_doubt(doubt: Mapping[str, Any] | None) -> None:

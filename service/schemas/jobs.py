@@ -324,6 +324,16 @@ class LadderForm(BaseModel):
     agreement: Agreement
 
 
+class FailureForm(BaseModel):
+    """Trials that failed for one cause."""
+
+    outcome: Outcome
+    count: int
+    reason: str = Field(description="The error of the first of them.")
+    trial: int = Field(description="The first of them.")
+    next_step: str
+
+
 class JobDetail(JobStandingForm):
     """A job by itself."""
 
@@ -341,6 +351,7 @@ class JobDetail(JobStandingForm):
     doubt: DoubtForm | None = Field(
         description="How far its best rests on assumed costs; null: nothing is assumed."
     )
+    failures: list[FailureForm] = Field(description="What failed most, the most frequent first.")
 
 
 class Submitted(BaseModel):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from itertools import count, pairwise
 
 import pytest
 
 from service.cli.statuses import Exit
-from tuner.errors import ToolchainError
+from tuner.errors import CandidateError, ToolchainError
+from tuner.records.outcome import Outcome
 
 TUNE = ["tune", "scale_u8", "--trials", "12", "--workers", "1", "--seed", "3"]
 
@@ -65,6 +67,37 @@ def test_a_job_without_one_valid_trial_fails(hvxtune, bench):
     assert "Traceback" not in answer.err
     text = hvxtune("show", answer.json["job"]).out
     assert "compiler_crash" in text
+
+
+def test_a_summary_says_what_failed_most_how_often_and_why(hvxtune, bench, monkeypatch):
+    numbers = count(1)
+
+    def fault(config):
+        n = next(numbers)
+        if (config["vectors"], config["unroll_rows"]) == (1, 1):
+            return None
+        if config["vectors"] < 5:
+            told = f"output[0, {n}] is -{n}, reference {n}; {n} of 9 elements differ (case {n}, A)"
+            return CandidateError(Outcome.WRONG_OUTPUT, told)
+        return CandidateError(Outcome.INFEASIBLE, f"asked for {n:,}000 bytes of VTCM")
+
+    monkeypatch.setattr(bench, "fault", fault)
+    result = hvxtune(*TUNE, "--json").json
+    shown = hvxtune("show", result["job"], "--json").json
+    failed = [t for t in shown["trials"] if t["outcome"] != "ok"]
+    found = result["failures"]
+    assert {one["outcome"]: one["count"] for one in found} == Counter(
+        trial["outcome"] for trial in failed
+    )
+    assert [one["count"] for one in found] == sorted((o["count"] for o in found), reverse=True)
+    for one in found:
+        first = next(t for t in failed if t["outcome"] == one["outcome"])
+        assert (one["trial"], one["reason"]) == (first["trial"], first["error"])
+    text = " ".join(hvxtune(*TUNE).out.split())
+    assert "textbook HVX: wrong_output: output[0" in text
+    for one in found:
+        assert f"{one['count']} of 12 trials failed alike, with {one['outcome']}: " in text
+        assert one["next_step"] in text
 
 
 def test_ctrl_c_stops_in_order_and_resume_finishes(hvxtune, bench):

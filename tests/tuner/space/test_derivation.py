@@ -121,6 +121,27 @@ def test_vectors_are_whole_registers_of_the_target(facts):
         assert config.integer("lanes") in (1, 128, 256)
 
 
+@pytest.mark.parametrize("width", [1920, 2048, 2047, 1000])
+def test_what_lies_in_vtcm_fits_in_whole_vectors(width):
+    """With what says how large it is."""
+    target = find_target("hexagon-v73")
+    height = (target.vtcm_bytes - target.vector_alignment_bytes) // (2 * width)
+    facts = pipeline(
+        stage("first", extents=(width, height), bits=16, clamped=True),
+        stage("out", reads={"first": 9}, extents=(width, height)),
+    )
+    space, random = derived_space("pipeline:test", facts, target), Random(3)
+    kept = 0
+    for config in (space.sample(random) for _ in range(SAMPLES)):
+        if config.get("vtcm") == "first":
+            step = config.integer("lanes") * config.integer("unroll_first")
+            rounded = -(-width // step) * step
+            taken = rounded if config.get("tail_first") == "round_up" else width
+            assert 2 * taken * height + target.vector_alignment_bytes <= target.vtcm_bytes
+            kept += 1
+    assert kept
+
+
 PIXELS = pipeline(
     stage("out", dimensions=("c", "x", "y"), extents=(3, 512, 64), strided=(("x", 1),), picks=True)
 )

@@ -201,7 +201,12 @@ class Roles:
         """Whether the values of ``role`` may lie in VTCM: what fits at one size may not at
         another."""
         known = not self.is_open and not role.is_output
-        return known and 0 < role.facts.bytes <= self.target.vtcm_bytes
+        return known and 0 < role.facts.bytes <= self.free_vtcm_bytes
+
+    @property
+    def free_vtcm_bytes(self) -> int:
+        """Of the target, for one allocation: beside it lies what says how large it is."""
+        return self.target.vtcm_bytes - self.target.vector_alignment_bytes
 
     @property
     def output_step(self) -> str:

@@ -20,6 +20,8 @@ from tuner.space.derivation.strips import strip_constraints, strip_knob
 
 _SCHEDULED = "lanes > 1"
 _NONE = "none"
+_UNROLLS = (1, 2, 4)
+"""Vectors of a stage at once."""
 _HEAVY = 40
 """Operations from which on a textbook keeps a stage's values instead of computing them again."""
 _LEVELS = ("root", "rows", "tile")
@@ -216,7 +218,7 @@ def _stage_knobs(roles: Roles, role: Role) -> Iterator[Knob]:
     if role.vector is None:
         return
     active = "lanes > 1" if role.is_output else f"place_{role.key} != 'inline'"
-    yield Knob(f"unroll_{role.key}", (1, 2, 4), f"{role.facts.name}: vectors at once", when=active)
+    yield Knob(f"unroll_{role.key}", _UNROLLS, f"{role.facts.name}: vectors at once", when=active)
     unroll = f"unroll_{role.key}"
     ragged = roles.ragged(role, role.vector, f"lanes * {unroll}")
     inner = "" if role.is_output else f"place_{role.key} != 'root' or "
@@ -350,6 +352,22 @@ def _guarded_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[
             )
 
 
+def _vtcm_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Constraint]:
+    """Rows that are rounded up to whole vectors may no longer fit."""
+    if f"tail_{role.key}" not in knobs or "round_up" not in _stage_tails(roles, role):
+        return
+    extent, step = role.extent(role.vector), f"(lanes * unroll_{role.key})"
+    column_bytes = role.facts.bytes // extent
+    longest = max(_lanes(roles)) * max(_UNROLLS)
+    if -(-extent // longest) * longest * column_bytes > roles.free_vtcm_bytes:
+        rounded = f"({extent} + {step} - 1) // {step} * {step} * {column_bytes}"
+        yield Constraint(
+            f"vtcm != '{role.key}' or tail_{role.key} != 'round_up' "
+            f"or {rounded} <= {roles.free_vtcm_bytes}",
+            "its rows in whole vectors take more VTCM than the target has",
+        )
+
+
 def _stored(roles: Roles) -> tuple[Role, ...]:
     return roles.all[:-1]
 
@@ -366,6 +384,7 @@ def _constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
                 f"vtcm != '{role.key}' or place_{role.key} == 'root'",
                 "VTCM is for stages that are computed once: to take and give it back costs a call",
             )
+            yield from _vtcm_constraints(roles, role, knobs)
     yield from _repeated_constraints(roles, knobs)
     for role in roles.all:
         yield from _kept_sum_constraints(roles, role, knobs)
