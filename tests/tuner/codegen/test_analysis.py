@@ -148,6 +148,30 @@ def test_scalars_have_values_and_decide_what_is_read():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["UInt(8)", "Int(8)", "Int(16)", "UInt(16)", "Int(32)"])
+@pytest.mark.parametrize(
+    "clamped",
+    [
+        "hl.clamp({value}, low, high)",
+        "hl.max(low, hl.min(high, {value}))",
+        "hl.min(hl.max({value}, low), high)",
+    ],
+)
+def test_bounds_that_nobody_chose_leave_most_values_alone(dtype, clamped):
+    value = f"hl.cast(hl.{dtype}, image[x, y])"
+    data = made(
+        f"low, high = hl.Param(hl.{dtype}, 'low'), hl.Param(hl.{dtype}, 'high')\n"
+        f"h = hl.Func('h')\nh[x, y] = {clamped.format(value=value)} * hl.cast(hl.{dtype}, gain)\n"
+        "out = hl.Pipeline(h)"
+    )
+    found = analyse_pipeline(data, {"x": 64, "y": 4})
+    assert {one.name: one.value for one in found.facts.scalars}["gain"] == 1
+    pixels = np.arange(256, dtype=np.uint8).reshape(4, 64)
+    ((output,),) = reference_outputs(data, found.facts, [[pixels]])
+    assert len(np.unique(output)) >= 64
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "reason"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_tuned_is_refused_with_the_reason(program, reason):
     with pytest.raises(UserError, match=reason) as refused:

@@ -7,7 +7,7 @@ form that Halide gives back. Nothing is compiled to code, so it takes tens of mi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ import halide as hl
 import numpy as np
 
 from tuner.codegen.halide.uploads.answers import MOST_BUFFERS, NotTunableError, output_names
+from tuner.codegen.halide.uploads.contents import bounding, checked
 from tuner.codegen.halide.uploads.deserialized import Deserialized, deserialized
 from tuner.codegen.halide.uploads.expressions import (
     along_rows,
@@ -92,8 +93,10 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
     texts = _definitions(opened)
     helpers = _helpers(opened, texts, is_open=is_open)
 
+    bounds = bounding(checked(data)) if opened.scalars else {}
     scalars = [
-        sizes.scalar(n, _dtype(one.type(), f"scalar {n}")) for n, one in opened.scalars.items()
+        sizes.scalar(n, _dtype(one.type(), f"scalar {n}"), bounds.get(n, set()))
+        for n, one in opened.scalars.items()
     ]
     for fact, param in zip(scalars, opened.scalars.values(), strict=True):
         param.set_range(fact.value, fact.value)  # what is read of inputs may depend on it
@@ -425,6 +428,9 @@ _FREE = 64
 _LARGEST = 65536
 _SCALAR = 1
 """The value of a scalar until another is chosen: 0 would make nothing of many pipelines."""
+_BEYOND_BOUND = 16
+"""Values of their type that bounds of a clamp leave out at either end until others are chosen: at
+one value for both, all that is clamped would be a constant. Few, for values may be of bytes."""
 _SHORT_NUMBER = re.compile(r"-?\d{1,9}")
 
 
@@ -478,14 +484,17 @@ class Sizes:
             free.append(number)
         return BufferFacts(name, dtype, tuple(mins), tuple(extents), tuple(free))
 
-    def scalar(self, name: str, dtype: str) -> ScalarFacts:
-        """The scalar input ``name``: its value is a parameter."""
+    def scalar(self, name: str, dtype: str, operand_of: Collection[str]) -> ScalarFacts:
+        """The scalar input ``name``: its value is a parameter. ``operand_of`` are ``Min`` and
+        ``Max`` where it is one of theirs."""
         own = self._named(name, f"scalar_{len(self._names)}")
         bounds = np.iinfo(dtype)
         least, most = int(bounds.min), int(bounds.max)
-        doc = f"value of the scalar {name}"
-        self._add(own, _SCALAR, doc, minimum=least, maximum=most, is_extent=False)
-        return ScalarFacts(name, dtype, self.given.get(own, _SCALAR))
+        doc, usual = f"value of the scalar {name}", _SCALAR
+        if len(operand_of) == 1:
+            usual = least + _BEYOND_BOUND if "Max" in operand_of else most - _BEYOND_BOUND
+        self._add(own, usual, doc, minimum=least, maximum=most, is_extent=False)
+        return ScalarFacts(name, dtype, self.given.get(own, usual))
 
     def loose(self, buffer: BufferFacts) -> BufferFacts:
         """``buffer`` with what is taken back of its promises: a parameter too. Ask after all that

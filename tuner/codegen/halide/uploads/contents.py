@@ -660,6 +660,20 @@ def definitions_of(func: Func) -> Iterator[Node]:
         yield from (*update.places, *update.values, update.predicate)
 
 
+def bounding(contents: Contents) -> dict[str, set[str]]:
+    """The scalar inputs that values are compared with by a minimum or a maximum, and with which
+    (``Min``, ``Max``): bounds of a clamp, for one."""
+    found: dict[str, set[str]] = {}
+    roots = (root for func in contents.funcs.values() for root in definitions_of(func))
+    for node in (node for root in roots for node in expressions_in(root)):
+        for part in parts_of(node) if node.kind in ("Min", "Max") else ():
+            while part.kind == "Cast":
+                (part,) = parts_of(part)
+            if part.kind == "Variable" and part["param_name"]:
+                found.setdefault(part["param_name"], set()).add(node.kind)
+    return found
+
+
 def _in_order(funcs: Mapping[str, Func]) -> dict[str, Func]:
     """The Funcs, each after those that it reads; a definition may not read its own Func."""
     for func in funcs.values():
