@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UserError
@@ -168,6 +169,20 @@ def peak_of(job: Job) -> float | None:
         return peak_cycles(job.spec.problem)
     except UserError:
         return None
+
+
+@lru_cache(maxsize=256)
+def left_out(problem: Problem, generator: str) -> dict[str, str]:
+    """The generators that a search of ``problem`` by ``generator`` leaves out, and why; none for a
+    kernel that is not known here."""
+    from tuner.codegen import find_generator
+    from tuner.kernels import find_kernel
+
+    try:
+        kernel = find_kernel(problem.workload.kernel)
+        return find_generator(generator).left_out(kernel, problem)
+    except UserError:
+        return {}
 
 
 def summary_json(summary: JobSummary) -> dict[str, Any]:
@@ -376,6 +391,7 @@ def detail_json(
         "ladder": ladder_json(job, promoted.trials, promoted.promotions, peak or 0.0),
         "doubt": doubt_json(doubt),
         "failures": [one.as_dict() for one in failures],
+        "left_out": left_out(job.spec.problem, job.spec.generator),
     }
 
 

@@ -116,6 +116,9 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
         )
     print_doubt(result.get("doubt"))
     _print_failures(result)
+    if result["left_out"]:
+        reasons = "; ".join(f"{name}: {why}" for name, why in result["left_out"].items())
+        print_sentence(f"generators without code of this kernel: {reasons}")
     print_line()
     if result["best"] is not None:
         print_config(result["best"]["config"])

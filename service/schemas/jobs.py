@@ -351,6 +351,10 @@ class JobDetail(JobStandingForm):
     doubt: DoubtForm | None = Field(
         description="How far its best rests on assumed costs; null: nothing is assumed."
     )
+    left_out: dict[str, str] = Field(
+        examples=[{"hvx": "its stage blur uses select()"}],
+        description="Generators that make no code of the kernel, and why.",
+    )
     failures: list[FailureForm] = Field(description="What failed most, the most frequent first.")
 
 

@@ -54,6 +54,12 @@ class CodeGenerator(ABC):
         return kernel.space(problem)
 
     @classmethod
+    def left_out(cls, kernel: Kernel, problem: Problem) -> dict[str, str]:
+        """The other generators that its :meth:`space` would choose from, had they code of
+        ``kernel``, and why they have none."""
+        return {}
+
+    @classmethod
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
         """The first configs of a search of :meth:`space`, by their origins and in order:
         ``default`` and ``textbook``, then further ones."""

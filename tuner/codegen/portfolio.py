@@ -66,6 +66,16 @@ class Portfolio(ServerGenerator):
         )
 
     @classmethod
+    def left_out(cls, kernel: Kernel, problem: Problem) -> dict[str, str]:
+        found = {}
+        for name, member in _MEMBERS.items():
+            try:
+                member.space(kernel, problem)
+            except UserError as error:
+                found[name] = error.message.rpartition(f" {kernel.name}: ")[2]
+        return found
+
+    @classmethod
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
         of_halide = HalideGenerator.starts(kernel, problem)
         starts = {origin: _marked(HalideGenerator, c) for origin, c in of_halide.items()}

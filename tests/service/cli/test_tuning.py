@@ -69,6 +69,14 @@ def test_a_job_without_one_valid_trial_fails(hvxtune, bench):
     assert "compiler_crash" in text
 
 
+def test_a_result_says_which_generators_are_left_out_and_why(hvxtune, bench):
+    reasons = hvxtune(*TUNE, "--json").json["left_out"]
+    assert set(reasons) == {"c-autovec", "hvx", "intrinsics"}
+    assert reasons["hvx"] == "it does not state its pixels"
+    assert "hvx: it does not state its pixels" in " ".join(hvxtune(*TUNE).out.split())
+    assert hvxtune(*TUNE, "--generator", "halide", "--json").json["left_out"] == {}
+
+
 def test_a_summary_says_what_failed_most_how_often_and_why(hvxtune, bench, monkeypatch):
     numbers = count(1)
 

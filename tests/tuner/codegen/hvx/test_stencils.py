@@ -8,6 +8,7 @@ import pytest
 
 from tests.rig.stencils import stencil
 from tests.rig.unseen_pipelines import unseen_pipeline
+from tests.tuner.codegen.test_analysis import made
 from tuner.codegen.halide.uploads.stencils import pixel_of
 from tuner.kernels.pixel import (
     NotAStencilError,
@@ -75,6 +76,25 @@ def test_the_sum_of_a_row_is_one_value_at_each_size():
 def test_what_is_no_stencil_is_refused_with_a_reason(name, reason):
     with pytest.raises(NotAStencilError, match=reason):
         pixel_of(stencil(name))
+
+
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        *(
+            (f"hl.BoundaryConditions.{one}(image)[x - 1, y]", f"^{one} continues an input")
+            for one in ("mirror_interior", "mirror_image", "repeat_image")
+        ),
+        ("hl.BoundaryConditions.constant_exterior(image, 7)[x - 1, y]", "^constant_exterior"),
+        ("hl.select(image[x, y] > 3, image[x, y], 0)", r"^its stage h uses select\(\)$"),
+        ("image[x, y] % 3", "^its stage h uses %$"),
+        ("image[x, y] < 3", "^its stage h uses <$"),
+    ],
+)
+def test_what_stands_in_the_way_is_named_as_it_was_written(written, named):
+    program = f"h = hl.Func('h')\nh[x, y] = hl.u8({written})\nout = hl.Pipeline(h)"
+    with pytest.raises(NotAStencilError, match=named):
+        pixel_of(made(program))
 
 
 @pytest.mark.parametrize("name", ["column_mean", "edges"])

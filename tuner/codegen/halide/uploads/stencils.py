@@ -10,6 +10,7 @@ long as only sums are made of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -125,7 +126,15 @@ class _Reading:
         if len(func.types) != 1:
             raise NotAStencilError(f"its stage {func.name} has several values")
         scope: dict[str, Any] = dict(zip(func.dimensions, places, strict=True))
-        value = self._number(self._of(func.values[0], scope))
+        try:
+            value = self._number(self._of(func.values[0], scope))
+        except NotAStencilError:
+            edge = _BOUNDARY_CONDITION.match(func.name)
+            if edge is None:
+                raise
+            raise NotAStencilError(
+                f"{edge[0]} continues an input beyond its edges; of those, it knows repeat_edge"
+            ) from None
         for update in func.updates:
             value = self._updated(func, update, value, scope)
         return value
@@ -202,7 +211,7 @@ class _Reading:
                 return self._coordinate(kind, a, b)
             types = self._types[node["a"]], self._types[node["b"]]
             return self._priced(self._combined(kind, self._number(a), self._number(b), types))
-        raise NotAStencilError(f"it uses {kind}")
+        raise NotAStencilError(f"{node.where} uses {_WRITTEN.get(kind, kind)}")
 
     def _priced(self, value: Pixel) -> Pixel:
         """``value``, which took as long to make as it has parts."""
@@ -316,6 +325,24 @@ class _Reading:
         return value
 
 
+_BOUNDARY_CONDITION = re.compile("mirror_interior|mirror_image|repeat_image|constant_exterior")
+"""The Funcs of Halide's BoundaryConditions are called so, whatever their users wrote."""
+_WRITTEN: Mapping[str, str] = {
+    "Select": "select()",
+    "Reinterpret": "reinterpret()",
+    "FloatImm": "a float",
+    "Mod": "%",
+    "EQ": "==",
+    "NE": "!=",
+    "LT": "<",
+    "LE": "<=",
+    "GT": ">",
+    "GE": ">=",
+    "And": "&&",
+    "Or": "||",
+    "Not": "!",
+}
+"""Kinds of expressions as people write them."""
 _BINARY = frozenset(("Add", "Sub", "Mul", "Div", "Min", "Max"))
 
 
