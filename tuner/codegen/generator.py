@@ -94,6 +94,11 @@ class CodeGenerator(ABC):
         ``Directive.func`` is a stage's name, or ``@N`` for Halide's ``get_func(N)``."""
         raise InternalError(f"{self.name} takes no schedules")
 
+    def blame(self, candidate: Candidate) -> str:
+        """What wrong outputs of ``candidate`` are the fault of, in a sentence; empty where that is
+        not known. May take as long as the reference does."""
+        return ""
+
     def limit(self, processor_s: float) -> None:
         """Ends compilations that begin from now on after ``processor_s`` seconds of processor
         time (infinite: only after the generator's own limit): outcome ``timeout``. A generator that

@@ -47,6 +47,10 @@ class PackagedKernel(Kernel):
     def baseline_config(self, problem: Problem) -> Config | None:
         """The config that a search must beat: its author's code so far; ``None`` without one."""
 
+    def blame(self, problem: Problem, config: Config) -> str:
+        """As :meth:`CodeGenerator.blame`."""
+        return ""
+
     def other_starts(self, problem: Problem) -> dict[str, Config]:
         """Configs that a search begins with besides default and baseline, by origin."""
         return {}
@@ -80,6 +84,10 @@ class PackageGenerator(ServerGenerator):
             "package switches": " ".join(clang.BASE_SWITCHES),
             "package code": digest[:16],
         }
+
+    def blame(self, candidate: Candidate) -> str:
+        problem = candidate.problem
+        return _packaged(find_kernel(problem.workload.kernel)).blame(problem, candidate.config)
 
     def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
         problem = candidate.problem

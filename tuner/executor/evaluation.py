@@ -181,13 +181,14 @@ class Evaluator:
 
     def _blamed(self, candidate: Candidate, artifact: Artifact, error: CandidateError) -> str:
         """What is wrong with ``candidate``: the compiler, if its output is right without a pass
-        that is known to miscompile."""
+        that is known to miscompile; else what its generator says."""
         if error.outcome is not Outcome.WRONG_OUTPUT or self._not_blamed >= _DOUBTS:
             return error.message
         if clang.is_miscompiled(candidate, artifact, self._compiled, self.measure):
             return f"{clang.MISCOMPILED}; {error.message}"
         self._not_blamed += 1
-        return error.message
+        blame = self._generator.blame(candidate)
+        return f"{error.message}; {blame}" if blame else error.message
 
     def _claim(
         self, digest: str, instead_of: Future[_Measured] | None = None

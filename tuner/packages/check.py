@@ -109,13 +109,16 @@ def _checked(
         measurer.confirm(candidate.problem, artifact)
     except CandidateError as error:
         told = error.message
-        if error.outcome is Outcome.WRONG_OUTPUT and clang.is_miscompiled(
-            candidate,
-            generator.compile(candidate),
-            generator.compile,
-            lambda other, made: measurer.measure(other.problem, made),
-        ):
-            told = f"{clang.MISCOMPILED}; {told}"
+        if error.outcome is Outcome.WRONG_OUTPUT:
+            is_miscompiled = clang.is_miscompiled(
+                candidate,
+                generator.compile(candidate),
+                generator.compile,
+                lambda other, made: measurer.measure(other.problem, made),
+            )
+            blame = "" if is_miscompiled else generator.blame(candidate)
+            told = f"{clang.MISCOMPILED}; {told}" if is_miscompiled else told
+            told = f"{told}; {blame}" if blame else told
         return Checked(name, candidate, error.outcome.value, told, None)
     return Checked(name, candidate, "ok", "", explanation)
 

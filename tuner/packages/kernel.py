@@ -187,6 +187,27 @@ class PackageKernel(PackagedKernel):
         values = self._config("baseline")
         return None if values is None else self._config_of(problem, values)
 
+    def blame(self, problem: Problem, config: Config) -> str:
+        """Of a Generator's own schedule: whether its algorithm is wrong too."""
+        params = problem.workload.params
+        try:
+            algorithm = self.build.algorithm(self.package, config)
+            if algorithm is None:
+                return ""
+            inputs = [self.inputs(params, np.random.default_rng(0))]
+            values = {**params, **{one.name: one.value for one in self.scalars(params)}}
+            ((*theirs,),) = algorithm.references(values, self.buffers(params), inputs)
+            ((*ours,),) = self.references(params, inputs)
+        except UserError:
+            return ""  # an algorithm that cannot be interpreted
+        agree = all(map(np.array_equal, ours, theirs))
+        return (
+            "without its schedule the Generator gives what the reference gives, so the schedule is "
+            "wrong, or Halide's code for it"
+            if agree
+            else "without its schedule, too, the Generator gives other values than the reference"
+        )
+
     def other_starts(self, problem: Problem) -> dict[str, Config]:
         return self.build.other_starts(self.package, problem)
 

@@ -13,6 +13,7 @@ from tuner.codegen import space_of, starts_of
 from tuner.errors import UserError
 from tuner.jobs.tuning import tune
 from tuner.keeping.memory_store import MemoryStore
+from tuner.packages.check import checked
 from tuner.packages.files import read_folder
 from tuner.packages.kernel import kept_here
 from tuner.problem.contract import Contract
@@ -81,3 +82,20 @@ def test_what_the_generator_lacks_is_refused_with_what_it_has(
     edit(folder, old, new)
     with pytest.raises(UserError, match=said):
         _space_of(folder)
+
+
+def error_of(folder: Path) -> str:
+    kernel = kept_here(read_folder(folder))
+    found = next(checked(kernel, find_target("hexagon-v66"), ("default",)))
+    assert found.outcome == "wrong_output", found.error
+    return found.error
+
+
+def test_a_wrong_output_says_whether_the_algorithm_is_wrong_or_its_schedule(folder: Path) -> None:
+    shifted = "saturating_cast<uint8_t>((manual ? 1 : 0) + here"
+    edit(folder, "saturating_cast<uint8_t>(here", shifted, "unsharp.cpp")
+    assert "so the schedule is wrong, or Halide's code for it" in error_of(folder)
+    edit(folder, shifted, "saturating_cast<uint8_t>(here", "unsharp.cpp")
+    edit(folder, '[reference]\nkind = "generator"', '[reference]\nkind = "numpy"')
+    (folder / "reference.py").write_text("def reference(image, width, height): return image\n")
+    assert "without its schedule, too, the Generator gives other values" in error_of(folder)

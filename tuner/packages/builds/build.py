@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tuner.codegen import clang, wrapping
 from tuner.codegen.halide.servers import CompileServer, CompileServers
@@ -19,6 +19,9 @@ from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.records.candidate import Problem
 from tuner.records.outcome import Outcome
 from tuner.space import Config, Knob, Space
+
+if TYPE_CHECKING:
+    from tuner.packages.unscheduled import Algorithm
 
 _WRAPPER = "hvxtune_call.c"
 _WRAPPER_SWITCHES = ("-std=gnu17", "-ffreestanding", "-nostdinc", "-fno-stack-protector", "-O2")
@@ -79,6 +82,11 @@ class Build(ABC):
     def defaults(self, package: Package) -> dict[str, int | str]:
         """Values of knobs that ``kernel.toml`` leaves out of its configs."""
         return {knob.name: knob.choices[0] for knob in self.own_knobs(package)}
+
+    def algorithm(self, package: Package, config: Config) -> Algorithm | None:
+        """The algorithm that the author's own schedule in ``config`` is of; ``None`` where there is
+        none apart from the code."""
+        return None
 
     def other_starts(self, package: Package, problem: Problem) -> dict[str, Config]:
         """Configs that a search begins with, besides those that ``kernel.toml`` names."""

@@ -14,7 +14,7 @@ from tuner.packages.generator_program import chosen, fixed_params, options_of, p
 from tuner.packages.generators import Argument, Emission, GeneratorParam, emitted
 from tuner.packages.generators.compiler import halide_version
 from tuner.packages.manifest import Manifest, value_at
-from tuner.packages.unscheduled import algorithm_of
+from tuner.packages.unscheduled import Algorithm, algorithm_of
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem
@@ -59,6 +59,11 @@ class GeneratorBuild(Build):
 
     def space(self, package: Package, problem: Problem) -> Space:
         return _space(package, problem)
+
+    def algorithm(self, package: Package, config: Config) -> Algorithm | None:
+        if config.get(SCHEDULE, HAND) == DERIVED or options_of(package).unscheduled is None:
+            return None
+        return algorithm_of(package)
 
     def other_starts(self, package: Package, problem: Problem) -> dict[str, Config]:
         if options_of(package).space != "both":
