@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+import re
 import select
 import shutil
 import signal
@@ -45,6 +46,8 @@ LEAST_ROOM_BYTES = 1 << 20
 _MAX_ERROR_CHARACTERS = 2000
 _CRASHED = "PLEASE submit a bug report"
 """Printed by a compiler that caught its own crash."""
+_SAYS_NOTHING = re.compile(r"\w+:?( (Internal )?[Ee]rror:?)?[ .]*")
+"""An error by its class alone: many of Halide's come without a text."""
 _log = logging.getLogger("hvxtune.compile")
 
 
@@ -193,20 +196,24 @@ def _require_room(folder: Path) -> None:
 def _refusal(server: CompileServer) -> CandidateError:
     """The message of a compiler that ended by itself, but badly."""
     if (server.directory / "error").exists():
-        return CandidateError(Outcome.COMPILE_ERROR, _tail(server, "error"))
+        told = _tail(server, "error")
+        if _SAYS_NOTHING.fullmatch(told):
+            logged = _tail(server, "log", "")
+            told = f"Halide refuses this schedule: {logged or 'it does not say why'}"
+        return CandidateError(Outcome.COMPILE_ERROR, told)
     said = _tail(server, "log")
     crashed = _CRASHED in said
     return CandidateError(Outcome.COMPILER_CRASH if crashed else Outcome.COMPILE_ERROR, said)
 
 
-def _tail(server: CompileServer, name: str) -> str:
-    """The end of what the child wrote to ``name``, as one line."""
+def _tail(server: CompileServer, name: str, otherwise: str = "no message") -> str:
+    """The end of what the child wrote to ``name``, in one line; ``otherwise`` for nothing."""
     try:
         text = (server.directory / name).read_text(errors="replace")
     except FileNotFoundError:
         text = ""
     words = " ".join(text.split())
-    return words[-_MAX_ERROR_CHARACTERS:] or "no message"
+    return words[-_MAX_ERROR_CHARACTERS:] or otherwise
 
 
 _START_LIMIT_S = 60.0
