@@ -15,6 +15,8 @@ from tests.dashboards.test_more_pages import words
 from tests.service.stored import unfit_conductor
 from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose, Tally
 
+pytestmark = pytest.mark.sqlite
+
 LogIn = Callable[..., Browser]
 
 

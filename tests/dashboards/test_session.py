@@ -29,6 +29,8 @@ from tuner.conformance.records import SPACE, TOOLCHAIN, spec
 from tuner.errors import StoreError
 from tuner.records.trial import JobState, Submission
 
+pytestmark = pytest.mark.sqlite
+
 LogIn = Callable[..., Browser]
 
 

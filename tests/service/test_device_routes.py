@@ -10,6 +10,8 @@ from db.devices.roster import SqlRoster
 from db.sql_store import SqlStore
 from tuner.measure.farm.roster import Checked, DeviceState, Enrolment, Purpose
 
+pytestmark = pytest.mark.sqlite
+
 
 @pytest.fixture
 def roster(store: SqlStore) -> SqlRoster:

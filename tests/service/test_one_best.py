@@ -78,16 +78,16 @@ class OfEverybody(AtEntrance):
         super().test_the_best(store, row)
 
 
+@pytest.mark.sqlite
 class TestFirstRow(AtEntrance):
     """The look-up on SQLite that the service's fast way begins with, once it is valid."""
 
     def answer(self, store: SqlStore, row: Row) -> int | None:
         expected = super().answer(store, row)
-        if store.place.path is not None:
-            reads = FirstRows(store)
-            found = reads.first_now(values_of(row.lookup))
-            reads.close()
-            assert (None if found is None else ServingRow._make(found).cycles) == expected
+        reads = FirstRows(store)
+        found = reads.first_now(values_of(row.lookup))
+        reads.close()
+        assert (None if found is None else ServingRow._make(found).cycles) == expected
         return expected
 
 

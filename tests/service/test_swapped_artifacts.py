@@ -18,6 +18,8 @@ from tests.service.stored import problem, store_schedule
 from tuner.errors import StoreError, UserError
 from tuner.keeping.best import lookup_of
 
+pytestmark = pytest.mark.sqlite
+
 SHAPE = {"m": 64, "n": 128, "k": 128}
 OF = problem(**SHAPE)
 ASKED = {"kernel": "gemm_u8", "param": "m=64,n=128,k=128"}

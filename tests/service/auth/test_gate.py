@@ -23,6 +23,8 @@ from service.token_text import TokenText, new_token_text
 from tests.service.auth.conftest import GetToken, bearing
 from tuner.errors import StoreError
 
+pytestmark = pytest.mark.sqlite
+
 
 class Clock:
     """Time that passes when told to."""

@@ -11,6 +11,8 @@ from db.sql_store import SqlStore
 from service.token_text import new_token_text, parse
 from tests.service.auth.conftest import GetToken, bearing
 
+pytestmark = pytest.mark.sqlite
+
 WANTED = {
     "name": "ci",
     "scopes": ["submit", "read"],
