@@ -56,7 +56,7 @@ UseDatabase = Callable[[Path], None]
 
 
 SAMPLED = {
-    "test_one_best.py::test_the_best": 5,
+    "test_one_best.py::test_the_best": 3,
     "test_packages.py::test_a_package_is_right_and_as_fast_as_its_page_says": 3,
     "test_references.py::test_each_intrinsic_is_what_hexagon_code_makes_of_it": 3,
     "test_registered_kernels.py::test_default_and_textbook_code_is_right": 13,
