@@ -40,7 +40,9 @@ class Answer:
 
 def problem(status: int, detail: str, **fields: Any) -> Answer:
     """An error as the service tells it."""
-    return Answer(status, {"status": status, "detail": detail, "kind": "user", **fields}, PROBLEM)
+    return Answer(
+        status, {"status": status, "detail": detail, "kind": "user", **fields}, dict(PROBLEM)
+    )
 
 
 class ScriptedServer:

