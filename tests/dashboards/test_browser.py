@@ -172,8 +172,7 @@ def everything(browser: Browser, service: Served, jobs: list[str]) -> Iterator[d
 
 
 def test_no_page_has_faults(browser: Browser, service: Served, everything: dict[str, str]) -> None:
-    """Each page is loaded once, for the widest window, and seen in narrower ones and in the other
-    colours too; nothing is asked of other servers."""
+    """At three widths, the narrower ones in dark colours; nothing is asked of other servers."""
     context = browser.new_context(viewport={"width": 1400, "height": 900}, color_scheme="light")
     asked: list[str] = []
     visit = Visit.begin(context.new_page(), service.url)
@@ -184,19 +183,21 @@ def test_no_page_has_faults(browser: Browser, service: Served, everything: dict[
     visit.expected = ("404 (Not Found)",)
     faults = []
     for place in everything.values():
-        visit.page.set_viewport_size({"width": 1400, "height": 900})
-        visit.page.emulate_media(color_scheme="light")
-        arrive(visit, place)
         try:
+            visit.page.set_viewport_size({"width": 1400, "height": 900})
+            visit.page.emulate_media(color_scheme="light")
+            arrive(visit, place)
             visit.check()
             visit.page.emulate_media(color_scheme="dark")
             visit.page.set_viewport_size({"width": 1000, "height": 900})
+            arrive(visit, place)
             visit.check("color-contrast")
             if place == "/ui/jobs":
                 region = visit.page.get_by_role("group", name="Jobs")
                 cut = region.evaluate("region => region.scrollWidth - region.clientWidth")
                 assert cut <= 0, f"{cut} px of the table are out of sight"
             visit.page.set_viewport_size({"width": 400, "height": 900})
+            arrive(visit, place)
             visit.check()
         except AssertionError as found:
             faults.append(str(found))
