@@ -20,8 +20,8 @@ TESTS = $(BIN)/pytest -q -p tests.progress -o console_output_style=classic -n lo
 define checked
 @mkdir -p build
 @$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet .
-@$(BIN)/mypy >build/types.txt & types=$$!; trap 'kill $$types 2>/dev/null' EXIT; \
-	$(TESTS) -m '$(1)'; tests=$$?; wait $$types; types=$$?; cat build/types.txt; exit $$((tests | types))
+@$(BIN)/mypy >build/types.txt & mypy=$$!; trap "kill $$mypy 2>/dev/null" EXIT; \
+	$(TESTS) -m '$(1)'; tests=$$?; wait $$mypy; types=$$?; trap - EXIT; cat build/types.txt; exit $$((tests | types))
 endef
 
 # An environment whose Python has gone, with the cache or by an upgrade, is made anew.
