@@ -33,7 +33,7 @@ KNOBS = (
 )
 """Knobs of code from clang. The first choice of each is clang's own default."""
 
-PIPELINER = Knob("llvm_pipeliner", ("default", "off"), "software pipelining")
+PIPELINER = Knob("llvm_pipeliner", ("default", "off"), "software pipelining", usual="default")
 """The choice that all C has. The pinned clang's pipeliner makes wrong code of some loops, such as
 that of SHA-512's message schedule, unrolled four times (LLVM issues 209946 and 208943)."""
 MISCOMPILED = (

@@ -27,13 +27,15 @@ class Knob:
 
     ``choices`` are all integers in rising order (an ordered knob: samplers may use the order) or
     all strings (a categorical one). ``when`` is a condition over earlier knobs and the space's
-    constants; where it is false the knob is inactive and absent from configs.
+    constants; where it is false the knob is inactive and absent from configs. ``usual`` is the
+    choice that a person means who does not name the knob; without it, all must name it.
     """
 
     name: str
     choices: tuple[KnobValue, ...]
     doc: str
     when: str | None = None
+    usual: KnobValue | None = None
 
     def __post_init__(self) -> None:
         if not all(part.isidentifier() for part in self.name.split(".")):
@@ -65,12 +67,15 @@ class Knob:
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
         choices = list(self.choices)
-        return {"name": self.name, "choices": choices, "doc": self.doc, "when": self.when}
+        usual = {} if self.usual is None else {"usual": self.usual}
+        return {"name": self.name, "choices": choices, "doc": self.doc, "when": self.when, **usual}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Knob:
         """The inverse of :meth:`as_dict`."""
-        return cls(data["name"], tuple(data["choices"]), data["doc"], data["when"])
+        return cls(
+            data["name"], tuple(data["choices"]), data["doc"], data["when"], data.get("usual")
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,9 +205,9 @@ class Space:
                         next_step=f"leave {knob.name} out",
                     )
                 continue
-            if knob.name not in values:
+            value = values.get(knob.name, knob.usual)
+            if value is None:
                 raise UserError(f"knob {knob.name} is missing", accepted=_listed(knob.choices))
-            value = values[knob.name]
             if isinstance(value, bool) or value not in knob.choices:
                 raise UserError(f"knob {knob.name}={value!r}", accepted=_listed(knob.choices))
             found[knob.name] = scope[knob.name] = value

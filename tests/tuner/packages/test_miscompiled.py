@@ -13,10 +13,11 @@ from tuner.jobs.tuning import tune
 from tuner.keeping.memory_store import MemoryStore
 from tuner.packages.check import checked
 from tuner.packages.files import keep
+from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 from tuner.search.proposer import Proposer
-from tuner.space import Knob, Space
+from tuner.space import Config, Knob, Space
 
 MESSAGE_SCHEDULE = Path(__file__).with_name("message_schedule")
 """Right where the loop is unrolled twice, wrong from four times on (LLVM issue 209946)."""
@@ -36,6 +37,14 @@ def test_a_loop_that_the_pipeliner_miscompiles_is_tuned_without_it() -> None:
     assert {t.config[clang.PIPELINER.name] for t in later} == {"off"}
     assert {t.outcome for t in later} == {Outcome.OK}
     assert result.best.config.integer("UNROLL") in (4, 8)
+
+
+def test_who_does_not_name_the_pipeliner_means_the_default() -> None:
+    kernel = opened(MESSAGE_SCHEDULE)
+    problem = kernel.problem(None, Contract.STATIC, find_target("hexagon-v66"))
+    space = kernel.space(problem)
+    assert space.config({"UNROLL": 4}) == Config({"UNROLL": 4, "llvm_pipeliner": "default"})
+    assert Space.from_dict(space.as_dict()) == space
 
 
 @pytest.mark.slow
