@@ -196,7 +196,7 @@ def test_the_page_on_packages_works_as_shown(
     (program,) = [text for kind, text in BLOCK.findall(page.read_text()) if kind == "c"]
     (tmp_path / "program.c").write_text(program)
     session = session_of(page)
-    assert [words[1] for words, _ in session][-1] == "simulate"
+    assert session[-1][0][1:3] == ["tool", "simulate"]
     for words, shown in session:
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"
