@@ -22,7 +22,8 @@ _BASE_KINDS = ("header", "schedule")
 TUNER = Path(__file__).parents[2]
 LOADED = (
     *("codegen", "kernels", "problem", "records", "space", "uploaded"),
-    *("__init__.py", "errors.py", "identity.py", "packages/__init__.py", "paths.py", "registry.py"),
+    *("__init__.py", "errors.py", "identity.py", "packages/__init__.py", "paths.py"),
+    *("plain_text.py", "registry.py"),
 )
 """Rooms and modules of ``tuner`` that a compile server loads."""
 

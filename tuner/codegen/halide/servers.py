@@ -46,8 +46,8 @@ LEAST_ROOM_BYTES = 1 << 20
 _MAX_ERROR_CHARACTERS = 2000
 _CRASHED = "PLEASE submit a bug report"
 """Printed by a compiler that caught its own crash."""
-_SAYS_NOTHING = re.compile(r"\w+:?( (Internal )?[Ee]rror:?)?[ .]*")
-"""An error by its class alone: many of Halide's come without a text."""
+_SAYS_NOTHING = re.compile(r"HalideError:?( (Internal )?[Ee]rror:?)?[ .]*")
+"""One of Halide's errors without a text, as many of them are."""
 _log = logging.getLogger("hvxtune.compile")
 
 
