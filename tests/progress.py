@@ -8,7 +8,7 @@ the mean of its file, or of all.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -27,6 +27,7 @@ class Progress:
         self._plugins = config.pluginmanager
         self._last: dict[str, float] = self._cache.get(_KEY, {})
         self._took: defaultdict[str, float] = defaultdict(float)
+        self._ids: Counter[str] = Counter()
         self._weights: Mapping[str, float] = {}
         self._done = self._failed = 0
         self._done_weight = self._began = self._told = 0.0
@@ -41,6 +42,7 @@ class Progress:
             self._begin(ids)
 
     def _begin(self, ids: Sequence[str]) -> None:
+        self._ids = Counter(ids)  # some tests share one
         self._weights, self._began = weights(ids, self._last), time.monotonic()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -50,15 +52,16 @@ class Progress:
             self._write(f"FAILED {report.nodeid} ({report.when})", stays=True)
         if report.when == "teardown":
             self._done += 1
-            self._done_weight += self._weights.get(report.nodeid, 0)
+            weight = self._weights.get(report.nodeid, 0)
+            self._done_weight += weight / self._ids.get(report.nodeid, 1)
             now = time.monotonic()
-            if now - self._told > self._apart_s() or self._done == len(self._weights):
+            if now - self._told > self._apart_s() or self._done == self._ids.total():
                 self._told = now
                 self._write(self._line(now - self._began), stays=False)
 
     def _line(self, elapsed_s: float) -> str:
         total = sum(self._weights.values())
-        text = f"{self._done:,} of {len(self._weights):,} tests"
+        text = f"{self._done:,} of {self._ids.total():,} tests"
         if self._failed:
             text += f", {self._failed} failed"
         if self._done_weight > _LEAST_DONE * total:
