@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,7 +73,8 @@ class Started:
         family = [psutil.Process(process.pid)]
         family += family[0].children(recursive=True)
         for one in family:
-            one.send_signal(signal.SIGKILL)
+            with suppress(psutil.NoSuchProcess):  # a simulator may end by itself meanwhile
+                one.send_signal(signal.SIGKILL)
         process.wait(PATIENCE_S)
 
 
