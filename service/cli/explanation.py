@@ -131,7 +131,7 @@ def print_regions(explanation: Explanation, symbol: str, *, per_vector: bool = F
 
 
 def _busiest(region: Region) -> str:
-    """``load 100%``: in every packet, and a packet holds no more than one."""
+    """``load 100%``: the packets' loads, of one each."""
     unit, busy = region.busiest_unit
     return f"{unit.removeprefix('vector ')} {busy:.0%}" if unit else ""
 

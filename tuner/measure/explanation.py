@@ -140,11 +140,11 @@ UNITS: Mapping[str, int] = {
     "vector permute": 1,
     "vector shift": 1,
     "vector multiply": 2,
+    "vector arithmetic": 4,
 }
-"""How many instructions of a kind a packet holds at most: the units of HVX (V66 HVX PRM, "Resource
-usage"; ``CVI_LD``, ``CVI_ST``, ``CVI_XLANE``, ``CVI_SHIFT``, ``CVI_MPY0`` and ``1`` of LLVM's
-itineraries). Instructions on register pairs may take two units and count as one here. Vector
-arithmetic runs on any of the last four."""
+"""How many of each unit of HVX a packet has (V66 HVX PRM, "Resource usage"; ``CVI_LD``, ``CVI_ST``,
+``CVI_XLANE``, ``CVI_SHIFT``, ``CVI_MPY0`` and ``1`` of LLVM's itineraries). Arithmetic runs on any
+of the last four, so that its limit counts them all."""
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,10 @@ class ExplainedPacket(_Counted):
     ``count`` is how often it ran, ``issue`` the cycles that took (less than ``count`` where
     several threads run it at the same time), ``stalls`` its stall cycles by cause. ``events`` is
     what else was counted at it (cache misses, say). ``kinds`` counts its instructions by kind,
-    ``slots`` is how many of the packet's four slots they use. ``unaligned`` are vector accesses
-    without an aligned address, ``spills`` vector accesses to the stack frame; these four are for
-    one execution. ``instructions`` are in the order of the code; none if the measurer cannot tell.
+    ``units`` the :data:`UNITS` they take, ``slots`` how many of the packet's four slots they use.
+    ``unaligned`` are vector accesses without an aligned address, ``spills`` vector accesses to the
+    stack frame; these five are for one execution. ``instructions`` are in the order of the code;
+    none if the measurer cannot tell.
     """
 
     address: int
@@ -223,6 +224,7 @@ class ExplainedPacket(_Counted):
     stalls: Mapping[str, int] = field(hash=False)
     events: Mapping[str, int] = field(hash=False)
     kinds: Mapping[str, int] = field(hash=False)
+    units: Mapping[str, int] = field(hash=False)
     slots: int
     unaligned: int = 0
     spills: int = 0
@@ -237,7 +239,8 @@ class ExplainedPacket(_Counted):
 class Totals(_Counted):
     """Sums over some packets, each packet as often as it ran.
 
-    ``kinds`` counts instructions by kind; ``stalls`` are stall cycles by cause.
+    ``kinds`` counts instructions by kind, ``units`` the :data:`UNITS` they take; ``stalls`` are
+    stall cycles by cause.
     """
 
     packets: int
@@ -246,6 +249,7 @@ class Totals(_Counted):
     stalls: Mapping[str, int] = field(hash=False)
     events: Mapping[str, int] = field(hash=False)
     kinds: Mapping[str, int] = field(hash=False)
+    units: Mapping[str, int] = field(hash=False)
     slots: int
     unaligned: int
     spills: int
@@ -261,13 +265,14 @@ class Totals(_Counted):
 
 def totals_of(packets: Iterable[ExplainedPacket]) -> Totals:
     """The sums over ``packets``."""
-    stalls, events, kinds = Counter[str](), Counter[str](), Counter[str]()
+    stalls, events, kinds, units = (Counter[str]() for _ in range(4))
     sums = Counter[str]()
     for packet in packets:
         n = packet.count
         stalls.update(packet.stalls)
         events.update(packet.events)
         kinds.update({kind: n * count for kind, count in packet.kinds.items()})
+        units.update({unit: n * taken for unit, taken in packet.units.items()})
         sums["packets"] += n
         sums["vector_packets"] += n * bool(packet.vector_instructions)
         sums["issue"] += packet.issue
@@ -281,6 +286,7 @@ def totals_of(packets: Iterable[ExplainedPacket]) -> Totals:
         stalls=dict(stalls.most_common()),
         events=dict(events.most_common()),
         kinds=dict(kinds.most_common()),
+        units=dict(units.most_common()),
         slots=sums["slots"],
         unaligned=sums["unaligned"],
         spills=sums["spills"],
@@ -311,13 +317,13 @@ class Region:
 
     @property
     def busiest_unit(self) -> tuple[str, float]:
-        """The kind of instruction whose unit of HVX is busy most, and in what share of the packets.
+        """The unit of HVX of which most is taken, and how much of it in the average packet.
 
         Near 1 no other order of the instructions takes fewer packets. ``("", 0)`` without any.
         """
         totals = self.totals
         used = {
-            unit: totals.kinds.get(unit, 0) / (most * totals.packets)
+            unit: totals.units.get(unit, 0) / (most * totals.packets)
             for unit, most in UNITS.items()
         }
         unit = max(used, key=lambda each: used[each])

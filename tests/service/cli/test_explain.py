@@ -72,6 +72,7 @@ def packet(address, count, text, kinds, *, stalls=None, events=None, unaligned=0
         stalls=stalls or {},
         events=events or {},
         kinds=kinds,
+        units=kinds,
         slots=sum(kinds.values()),
         unaligned=unaligned,
         spills=spills,

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.measure.explanation import Instruction
+from tuner.measure.explanation import UNITS, Instruction
 from tuner.measure.qemu.model import FORMS, Rules
 from tuner.measure.qemu.slots import slots_of
+from tuner.measure.qemu.units import GATHER, SCATTER, VECTOR_LOAD, VECTOR_STORE, units_of
 
 SCALAR, SCALAR_LOAD, SCALAR_STORE, BRANCH, NOTHING = (
     "scalar",
@@ -24,8 +25,6 @@ SCALAR, SCALAR_LOAD, SCALAR_STORE, BRANCH, NOTHING = (
     "nop",
 )
 """Kinds of scalar instructions. Vector arithmetic has the name of its rule in the class table."""
-VECTOR_LOAD, VECTOR_STORE = "vector load", "vector store"
-GATHER, SCATTER = "vector gather", "vector scatter"
 
 WORD_BYTES = 4
 _LARGEST_DECIMAL = 0xFFFF
@@ -67,7 +66,8 @@ class Flow:
 
 @dataclass(frozen=True)
 class Decoded:
-    """A packet: ``instructions`` in Hexagon's assembly syntax, how many are of each kind.
+    """A packet: ``instructions`` in Hexagon's assembly syntax, how many are of each kind, and the
+    units of HVX that they take.
 
     ``slots`` is how much of the four slots is used; constant extenders take one like
     instructions. ``unaligned`` counts vector accesses that need no aligned address (vmemu).
@@ -79,6 +79,7 @@ class Decoded:
     size_bytes: int
     slots: int
     kinds: Mapping[str, int] = field(hash=False)
+    units: Mapping[str, int] = field(hash=False)
     unaligned: int
     flow: Flow
     placed: tuple[Instruction, ...] = ()
@@ -105,12 +106,17 @@ def decode(
     ]
     raw = [part for word in words for part in word if not part.startswith("immext(")]
     instructions = tuple(_readable(part, address, functions or {}) for part in raw)
+    kinds = [_kind(instruction, rules) for instruction in instructions]
+    units = Counter[str]()
+    for instruction, kind in zip(instructions, kinds, strict=True):
+        units.update(units_of(_CONDITION.sub("", instruction), kind))
     return Decoded(
         instructions=instructions,
         suffix=suffix,
         size_bytes=WORD_BYTES * len(words),
         slots=sum(_slots(word) for word in words),
-        kinds=dict(Counter(_kind(instruction, rules) for instruction in instructions)),
+        kinds=dict(Counter(kinds)),
+        units={unit: min(taken, UNITS[unit]) for unit, taken in units.items()},
         unaligned=sum("vmemu(" in instruction for instruction in instructions),
         flow=_flow(raw, suffix, address),
         placed=_placed(words, instructions, rules),

@@ -21,19 +21,12 @@ from numpy.typing import NDArray
 from tuner.kernels import find_kernel
 from tuner.measure.explanation import ExplainedPacket, Explanation, Group, Part, Region, roofline_of
 from tuner.measure.qemu.cycles import CONTEXTS, DDR_BANDWIDTH, DDR_LATENCY, ISSUE, L2_BANDWIDTH
-from tuner.measure.qemu.disassembly import (
-    GATHER,
-    SCATTER,
-    VECTOR_LOAD,
-    VECTOR_STORE,
-    Decoded,
-    decode,
-    stack_accesses,
-)
+from tuner.measure.qemu.disassembly import Decoded, decode, stack_accesses
 from tuner.measure.qemu.loops import Loop, find_loops
 from tuner.measure.qemu.model import Parameters, Rules, TimingModel
 from tuner.measure.qemu.session import Results
 from tuner.measure.qemu.simulation import Simulation
+from tuner.measure.qemu.units import GATHER, SCATTER, VECTOR_LOAD, VECTOR_STORE
 from tuner.records.candidate import Measurement, Problem
 
 RARER_WAY = "rarer_way"
@@ -203,6 +196,7 @@ def _explained(packet: ProfiledPacket, issue: int, stalls: dict[str, int]) -> Ex
         stalls=stalls,
         events=packet.events,
         kinds=decoded.kinds,
+        units=decoded.units,
         slots=decoded.slots,
         unaligned=decoded.unaligned,
         spills=packet.spills,

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tuner.measure.qemu.units import MULTIPLY, units_of
+
 _SLOTS = (3, 2, 1, 0)
 _UPPER = (3, 2)
 
@@ -64,7 +66,7 @@ def _may(instruction: str, kind: str, word: Sequence[str]) -> tuple[int, ...]:
     if _CONTROL.match(instruction):
         return (3,)
     if kind.startswith("vector "):
-        return _UPPER if kind == "vector multiply" else _SLOTS
+        return _UPPER if MULTIPLY in units_of(instruction, kind) else _SLOTS
     return _SLOTS if _ANYWHERE.match(instruction) else _UPPER
 
 

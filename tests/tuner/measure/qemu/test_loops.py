@@ -59,7 +59,7 @@ def test_a_hardware_loop_may_end_before_its_start(tmp_path: Path) -> None:
 
 
 def flowing(*targets: int, falls_through: bool = True) -> Decoded:
-    return Decoded((), "", 4, 1, {}, 0, Flow(targets=targets, falls_through=falls_through))
+    return Decoded((), "", 4, 1, {}, {}, 0, Flow(targets=targets, falls_through=falls_through))
 
 
 def test_a_jump_back_into_code_that_does_not_lead_there_closes_no_loop() -> None:
