@@ -82,6 +82,8 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
         f"job {result['job']} {state_text(result)}: {sum(result['outcomes'].values())} trials "
         f"in {result['spent_s']:.0f} s ({outcomes_text(result['outcomes'])})"
     )
+    if result["note"] and result["state"] == JobState.DONE:
+        print_sentence(f"ended: {result['note']}")
     if result.get("waits"):
         print_sentence(f"waits: {result['waits']}")
     print_line()

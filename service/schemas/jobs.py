@@ -239,7 +239,9 @@ class JobForm(_JobFields):  # type: ignore[misc]  # made above
     remaining_gain: RemainingGain | None = Field(
         description="The estimated saving of further search; null while too little is known."
     )
-    note: str = Field(description="Why it failed, stopped or waits; else empty.")
+    note: str = Field(
+        description="Why it failed, waits, or ended before all its trials; else empty."
+    )
     paused: bool = Field(description="A queued job that waits until somebody resumes it.")
     user: str = Field(examples=["ann"], description="User who submitted it; empty: this machine.")
     owner: str = Field(examples=["ann"], description="Its owner; empty: this machine.")

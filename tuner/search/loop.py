@@ -44,7 +44,13 @@ from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
 from tuner.search.plausible import PlausibleCosts, Told
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
-from tuner.search.stopping import Improvements, reason_of, reason_of_failure, reason_to_stop
+from tuner.search.stopping import (
+    Improvements,
+    reason_of,
+    reason_of_failure,
+    reason_to_stop,
+    used_up,
+)
 from tuner.space import Config, Space
 
 _POLL_S = 0.2
@@ -182,6 +188,8 @@ class TuningLoop:
         self._begun = time.monotonic()
         self._next_heartbeat = self._begun
         self._request: JobRequest | None = None
+        self._limit: str | None = None
+        """The limit of the budget that ended the search, in words."""
         self._replay()
 
     def _replay(self) -> None:
@@ -266,7 +274,7 @@ class TuningLoop:
             self._choose()
             for best in {t.number: t for t in (self._incumbent, self._ladder.best) if t}.values():
                 self._keep_assembly(best)
-            return self._release(JobState.DONE, "")
+            return self._release(JobState.DONE, self._reason_of_end())
         except DisagreementError as error:
             self._release(JobState.FAILED, str(error))
             raise
@@ -379,6 +387,7 @@ class TuningLoop:
             self._remaining,
         )
         if reason is not None:
+            self._limit = reason
             return None
         proposal: Proposal | None = None
         if self._is_default_due():
@@ -397,6 +406,11 @@ class TuningLoop:
         pending = PendingTrial(self._next_number, proposal.config, origin)
         self._next_number += 1
         return _InFlight(pending, proposal)
+
+    def _reason_of_end(self) -> str:
+        """Why nothing more is handed out, in words: the space is used up, unless a limit was
+        reached."""
+        return used_up(len(self._searched)) if self._limit is None else self._limit
 
     def _proposal_of(self, config: Config, origin: str) -> Proposal | None:
         return None if is_foreign(origin) else self._proposer.propose(config)

@@ -79,17 +79,23 @@ def reason_to_stop(
 ) -> str | None:
     """The limit of ``budget`` that is reached, in words, or ``None``.
 
-    ``handed_out`` counts finished trials and those in flight.
+    ``handed_out`` counts finished trials and those in flight. No word is lost on the limit of
+    trials: whoever counts them sees it.
     """
     if budget.trials is not None and handed_out >= budget.trials:
-        return f"all {budget.trials} trials handed out"
+        return ""
     if budget.seconds is not None and spent_s >= budget.seconds:
-        return f"{budget.seconds:g} s spent"
+        return f"the {budget.seconds:g} s of the budget are spent"
     if budget.patience is not None and without_improvement >= budget.patience:
         return f"no improvement in {without_improvement} trials"
     if budget.until_gain is not None and remaining and remaining.bound <= budget.until_gain:
         return f"the remaining gain is likely less than {budget.until_gain:.2%} of the cycles"
     return None
+
+
+def used_up(tried: int) -> str:
+    """Why a job ends before its budget that ``tried`` all there is, in words."""
+    return f"the space is used up: all {tried} configurations that differ were tried"
 
 
 def reason_of_failure(trials: Sequence[Trial], abandoned: int = 0) -> str:

@@ -69,6 +69,16 @@ def test_a_job_without_one_valid_trial_fails(hvxtune, bench):
     assert "compiler_crash" in text
 
 
+def test_a_space_that_is_used_up_before_the_trials_says_so(hvxtune, bench):
+    told = "the space is used up: all {} configurations that differ were tried"
+    tune = ["tune", "scale_u8", "--generator", "halide", "--trials", "1000", "--workers", "1"]
+    result = hvxtune(*tune, "--json").json
+    tried = sum(result["outcomes"].values())
+    assert (result["state"], result["note"]) == ("done", told.format(tried))
+    assert tried < 1000
+    assert f"ended: {told.format(tried)}" in " ".join(hvxtune(*tune).out.split())
+
+
 def test_a_result_says_which_generators_are_left_out_and_why(hvxtune, bench):
     reasons = hvxtune(*TUNE, "--json").json["left_out"]
     assert set(reasons) == {"c-autovec", "hvx", "intrinsics"}

@@ -264,6 +264,26 @@ def test_every_kind_of_bad_candidate_is_recorded_and_the_job_goes_on():
             assert trial.outcome is Outcome.OK
 
 
+@pytest.mark.parametrize(
+    ("budget", "trials", "note"),
+    [
+        (Budget(trials=12), 12, ""),
+        (Budget(trials=30), 30, ""),
+        (
+            Budget(trials=100),
+            30,
+            "the space is used up: all 30 configurations that differ were tried",
+        ),
+        (Budget(trials=100, patience=4), None, "no improvement in 4 trials"),
+    ],
+)
+def test_a_job_that_ends_before_its_trials_are_used_says_why(budget, trials, note):
+    rig = Rig(budget=budget)
+    assert rig.run() is JobState.DONE
+    assert trials is None or len(rig.trials) == trials
+    assert rig.store.job(rig.job_id).note == note
+
+
 def test_a_job_without_a_valid_trial_is_failed_and_says_why():
     rig = Rig()
     rig.generator.fault = lambda c: CandidateError(Outcome.COMPILER_CRASH, "it died of SIGABRT")
