@@ -10,7 +10,7 @@ from db.jobs.queries import JobOverview
 from service.json_forms import peak_cycles
 from tuner.errors import UserError
 from tuner.identity import digest_of
-from tuner.jobs.headline import Headline
+from tuner.jobs.headline import NO_TEXTBOOK, Headline
 from tuner.records.annotation import Annotation
 from tuner.records.candidate import Problem
 from tuner.records.request import search_options, told
@@ -114,6 +114,11 @@ class JobView:
     def headline(self) -> Headline | None:
         """The opponent of the best."""
         return self.overview.headline
+
+    @property
+    def no_textbook(self) -> str:
+        """That there is no textbook, if there is none."""
+        return NO_TEXTBOOK if self.overview.textbook_is_unscheduled else ""
 
     @property
     def version(self) -> str:

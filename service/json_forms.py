@@ -206,7 +206,8 @@ def overview_json(overview: JobOverview) -> dict[str, Any]:
     best, peak = summary.best_cycles, peak_of(summary.job)
     return {
         **summary_json(summary),
-        **_named(overview, "default_cycles textbook_cycles baseline_cycles"),
+        **_named(overview, "default_cycles textbook_cycles textbook_is_unscheduled"),
+        "baseline_cycles": overview.baseline_cycles,
         "told_against": headline_json(overview.headline),
         "share_of_peak": None if best is None or peak is None else round(peak / best, 4),
         "rate_trials_per_s": _rounded(overview.rate_per_s, 3),

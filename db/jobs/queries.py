@@ -31,7 +31,7 @@ from db.models import (
     WorkloadRow,
 )
 from db.records import job_record
-from tuner.jobs.headline import Headline, headline
+from tuner.jobs.headline import Headline, headline, textbook_is_unscheduled
 from tuner.problem.contract import Contract
 from tuner.records.annotation import Annotation
 from tuner.records.candidate import CacheState, Problem
@@ -73,6 +73,8 @@ class _Tally(NamedTuple):
     trials: int
     least_cycles: int | None
     last_finished_at: float | None
+    object_digest: str | None
+    """Of one of them."""
 
 
 Tallies = Mapping[str, Sequence[_Tally]]
@@ -104,7 +106,7 @@ def _counted(session: Session, job_ids: Sequence[str]) -> Tallies:
     parts = (TrialRow.job_id, TrialRow.outcome, TrialRow.origin)
     least, latest = func.min(MeasurementRow.cycles), func.max(TrialRow.finished_at)
     grouped = (
-        select(*parts, func.count(), least, latest)
+        select(*parts, func.count(), least, latest, func.min(TrialRow.artifact_digest))
         .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
         .where(TrialRow.job_id.in_(found))
         .group_by(*parts)
@@ -193,7 +195,8 @@ class JobOverview:
     """A job's summary with the cycles of trials to compare with, and when its last trial ended.
 
     ``default_cycles``, ``textbook_cycles`` and ``baseline_cycles`` are ``None`` until they are
-    measured. Where configs are the same there is one trial for them.
+    measured; where ``textbook_is_unscheduled`` there is no textbook but the default. Where configs
+    are the same there is one trial for them.
     """
 
     summary: JobSummary
@@ -203,16 +206,13 @@ class JobOverview:
     promotions: tuple[int, int] = (0, 0)
     """How many were handed out, and how many have come back."""
     baseline_cycles: int | None = None
+    textbook_is_unscheduled: bool = False
 
     @property
     def headline(self) -> Headline | None:
         """The opponent of its best."""
-        told = {
-            "baseline": self.baseline_cycles,
-            "textbook": self.textbook_cycles,
-            "default": self.default_cycles,
-        }
-        return headline(self.job.spec, told, self.summary.best_cycles)
+        told = {"baseline": self.baseline_cycles, "textbook": self.textbook_cycles}
+        return headline(told, self.summary.best_cycles)
 
     @property
     def job(self) -> Job:
@@ -363,16 +363,26 @@ def overviews_of(session: Session, rows: Sequence[JobRow]) -> list[JobOverview]:
         for job_id, begun, back in session.execute(counts.group_by(PromotionRow.job_id)):
             promotions[job_id] = (begun, back)
     return [
-        JobOverview(
-            summary,
-            _least(tallies[row.id], ("default",)),
-            _least(tallies[row.id], ("textbook",)),
-            max(filter(None, (one.last_finished_at for one in tallies[row.id])), default=None),
-            promotions.get(row.id, (0, 0)),
-            next(filter(None, (_least(tallies[row.id], (one,)) for one in BASELINES)), None),
-        )
+        _overview(summary, tallies[row.id], promotions.get(row.id, (0, 0)))
         for row, summary in zip(rows, summaries_of(session, rows, tallies), strict=True)
     ]
+
+
+def _overview(
+    summary: JobSummary, tallies: Sequence[_Tally], promotions: tuple[int, int]
+) -> JobOverview:
+    unscheduled = textbook_is_unscheduled(
+        summary.job.spec, {one.origin: one.object_digest for one in tallies}
+    )
+    return JobOverview(
+        summary,
+        _least(tallies, ("default",)),
+        None if unscheduled else _least(tallies, ("textbook",)),
+        max(filter(None, (one.last_finished_at for one in tallies)), default=None),
+        promotions,
+        next(filter(None, (_least(tallies, (one,)) for one in BASELINES)), None),
+        unscheduled,
+    )
 
 
 def conductors_at_work(database: Database) -> list[ConductorAtWork]:

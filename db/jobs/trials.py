@@ -16,12 +16,14 @@ from db.database import Database, Part
 from db.jobs.finding import find_job
 from db.models import JobRow, MeasurementRow, ProblemRow, PromotionRow, TrialRow, WorkloadRow
 from db.records import (
+    job_record,
     measurement_record,
     pending_record,
     problem_record,
     toolchain_record,
     trial_record,
 )
+from tuner.jobs.headline import textbook_is_unscheduled
 from tuner.keeping.store import fastest_of, problem_distance
 from tuner.problem.objectives import front_of
 from tuner.records.candidate import FIDELITIES, CacheState, Problem
@@ -45,7 +47,8 @@ _BATCH = 500
 @dataclass(frozen=True)
 class KeyTrials:
     """The trials of a job that people look at first. Where the default, the textbook config and
-    the baseline are the same there is one trial for them."""
+    the baseline are the same there is one trial for them. A textbook schedule that is the
+    unscheduled default is none."""
 
     default: Trial | None
     textbook: Trial | None
@@ -152,9 +155,11 @@ def key_trials(database: Database, job_id: str) -> KeyTrials:
     with database.reading() as session:
         found = {row.origin: trial_record(row) for row in session.scalars(known)}
         best = [trial_record(row) for row in session.scalars(fastest)]
+        spec = job_record(find_job(session, job_id)).spec
+        objects = {origin: trial.artifact_digest for origin, trial in found.items()}
         return KeyTrials(
             found.get("default"),
-            found.get("textbook"),
+            None if textbook_is_unscheduled(spec, objects) else found.get("textbook"),
             best[0] if best else None,
             next((found[origin] for origin in BASELINES if origin in found), None),
         )

@@ -94,6 +94,8 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
         "baseline" if result["generator"] == "package" else "textbook HVX": result["textbook"],
         "best found": result["best"],
     }
+    if result["textbook_is_unscheduled"]:
+        del marked["textbook HVX"]
     unit = unit_of(marked.values())
     figures = [unit, "packets", "HVX peak", "speed-up"]
     print_table(
@@ -106,8 +108,12 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
             print_sentence(f"{name}: {trial['outcome']}: {trial['error']}")
     if told is not None:
         print_sentence(f"speed-up against: {told['name']}, {told['cycles']:,} {unit}")
-    elif result["best"] is not None:
+    elif result["best"] is not None and not result["textbook_is_unscheduled"]:
         print_sentence("no speed-up is told: neither a baseline nor the textbook schedule is valid")
+    if result["textbook_is_unscheduled"]:
+        from tuner.jobs.headline import NO_TEXTBOOK
+
+        print_sentence(NO_TEXTBOOK)
     if len(result["objectives"]) > 1:
         _print_front(result)
     gain = result.get("remaining_gain")

@@ -272,6 +272,9 @@ class JobStandingForm(JobForm):
     tags: list[str] = Field(examples=[["release-2", "camera"]])
     default_cycles: int | None
     textbook_cycles: int | None
+    textbook_is_unscheduled: bool = Field(
+        description="There is no textbook: it comes to the default, which has no schedule."
+    )
     baseline_cycles: int | None = Field(description="Those of the job's baseline.")
     told_against: Headline | None = Field(
         description="The opponent of the best; null where baseline and textbook failed."

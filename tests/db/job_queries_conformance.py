@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -195,6 +196,27 @@ class JobQueriesConformance:
         }  # fmt: skip
         nothing = store.create_job(spec(), SPACE, TOOLCHAIN).id
         assert not key_trials(store, nothing).by_name
+
+    def test_a_textbook_whose_object_is_the_unscheduled_default_is_none(
+        self, store: SqlStore
+    ) -> None:
+        for naive in (True, False):
+            job_id = store.create_job(
+                spec(generator="halide-auto" if naive else "halide"), SPACE, TOOLCHAIN
+            ).id
+            token, made = store.claim(job_id), [artifact(1), artifact(2)]
+            trials = [
+                ok(0, made[0], 900, origin="textbook"),
+                replace(ok(1, made[0], 900, origin="default"), duplicate_of=0),
+                ok(2, made[1], 300, origin="tpe"),
+            ]
+            store.commit(job_id, token, finished=trials, artifacts=made)
+            found = job_overview(store, job_id)
+            assert found.textbook_is_unscheduled is naive
+            assert found.textbook_cycles == (None if naive else 900)
+            assert (found.default_cycles, found.summary.best_cycles) == (900, 300)
+            assert (found.headline is None) is naive
+            assert ("textbook" in key_trials(store, job_id).by_name) is not naive
 
     def test_trials_by_rank_and_as_points(self, store: SqlStore, job: str) -> None:
         assert [t.number for t in ranked_trials(store, job)] == [3, 2, 1, 0]

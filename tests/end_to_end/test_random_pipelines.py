@@ -109,7 +109,7 @@ def report(*lines: str) -> None:
 def scheduled(space: Space, random: Random) -> list[Config]:
     """Configs drawn from ``space``, without those that have no schedule."""
     found: list[Config] = []
-    while len(found) < DRAWN:
+    while len(found) < DRAWN and len(space.knob("lanes").choices) > 1:
         config = space.sample(random)
         if config["lanes"] != 1:
             found.append(config)

@@ -2,7 +2,7 @@
 
 A baseline that the user names comes first, then the textbook config. Where both failed or timed out
 there is no headline: whatever else was measured is nobody's idea of good code. Nor is code without
-any schedule, which everything beats many times over.
+any schedule, which everything beats many times over; a textbook that comes to that is none.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from tuner.kernels import find_kernel
 from tuner.records.trial import JobSpec
 
 ORDER = ("baseline", "textbook")
+NO_TEXTBOOK = "no textbook: its schedule is the default, unscheduled"
+"""Said where :func:`textbook_is_unscheduled`."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +34,27 @@ class Headline:
         return {**asdict(self), "speedup": round(self.speedup, 4)}
 
 
-def headline(spec: JobSpec, cycles: Mapping[str, int | None], best: int | None) -> Headline | None:
-    """The headline of a job with these ``cycles`` by names of configs, those that were measured;
-    ``None`` while there is nothing to tell.
-
-    ``default`` is never told against. It shows a textbook config that is the default, where that is
-    code without a schedule.
-    """
+def headline(cycles: Mapping[str, int | None], best: int | None) -> Headline | None:
+    """The headline of a best that takes ``best`` cycles, with ``cycles`` by the names in
+    :data:`ORDER`, of those that were measured; ``None`` while there is nothing to tell."""
     for name in ORDER:
         taken = cycles.get(name)
-        if taken and best and not (taken == cycles.get("default") and default_is_naive(spec)):
+        if taken and best:
             return Headline(name, taken, taken / best)
     return None
+
+
+def textbook_is_unscheduled(spec: JobSpec, objects: Mapping[str, str | None]) -> bool:
+    """Whether the textbook schedule of a job is its default, which has none: one trial, of origin
+    ``default``, was handed out for both, or both are one object.
+
+    ``objects`` are the digests of objects by the origins of trials; ``None`` where none was made.
+    """
+    if "default" not in objects:
+        return False
+    same = objects["default"] is not None and objects["default"] == objects.get("textbook")
+    one = not {"textbook", "baseline"} & objects.keys()  # either would have come first
+    return (same or one) and default_is_naive(spec)
 
 
 def default_is_naive(spec: JobSpec) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.codegen import starts_of
 from tuner.errors import UserError
 from tuner.executor.baselines import ORIGIN, is_foreign
-from tuner.jobs.headline import Headline, headline
+from tuner.jobs.headline import Headline, headline, textbook_is_unscheduled
 from tuner.keeping.best import lookup_of
 from tuner.keeping.store import TrialStore
 from tuner.kernels import find_kernel
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class TuneResult:
     """The result of a job. ``default``, ``textbook``, ``baseline`` and ``best`` are ``None`` where
-    not reached. ``headline`` says what the best is told against.
+    not reached; there is no ``textbook`` where ``textbook_is_unscheduled``, the default then.
+    ``headline`` says what the best is told against.
 
     ``interrupted`` is true if the job was told to stop and can be resumed.
     """
@@ -45,6 +46,7 @@ class TuneResult:
     """The trials that no other trial beats in every objective, the fastest first: ``best`` alone
     for a job with one objective."""
     baseline: Trial | None = None
+    textbook_is_unscheduled: bool = False
     headline: Headline | None = None
     trials: Sequence[Trial] = field(default=(), repr=False)
     """All of them, by number."""
@@ -90,19 +92,19 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
     def trial_of(config: Config) -> Trial | None:
         return next((t for t in trials if t.config == config), None)
 
-    default, textbook = trial_of(starts["default"]), trial_of(starts["textbook"])
+    unscheduled = textbook_is_unscheduled(job.spec, {t.origin: t.artifact_digest for t in trials})
+    textbook = None if unscheduled else trial_of(starts["textbook"])
     front = front_of(searched, lambda trial: figures_of(trial.measurement, job.spec.objectives))
-    told = {"baseline": baseline, "textbook": textbook, "default": default}
+    told = {"baseline": baseline, "textbook": textbook}
     return TuneResult(
         job=job,
         trials=trials,
         outcomes=Counter(t.outcome.value for t in trials),
-        default=default,
+        default=trial_of(starts["default"]),
         textbook=textbook,
+        textbook_is_unscheduled=unscheduled,
         baseline=baseline,
-        headline=headline(
-            job.spec, {name: _cycles(one) for name, one in told.items()}, _cycles(best)
-        ),
+        headline=headline({name: _cycles(one) for name, one in told.items()}, _cycles(best)),
         best=best,
         schedule=store.best(
             lookup_of(problem, cache=job.spec.cache, audience=job.submission.audience)

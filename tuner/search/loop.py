@@ -82,7 +82,6 @@ class Progress:
     outcomes: Mapping[str, int]
     incumbent: Trial | None
     default: Trial | None
-    textbook: Trial | None
     elapsed_s: float
     """Wall seconds of all sessions of the job."""
     eta_s: float | None
@@ -234,10 +233,11 @@ class TuningLoop:
     def _beginnings(self) -> dict[Config, str]:
         """The configs tried before the sampler is asked, and their origins."""
         others = [(config, origin) for origin, config in self._starts.items()]
+        textbook = "default" if self._textbook == self._naive else "textbook"
         found: dict[Config, str] = {}
         if self._baseline is not None:
             found[self._baseline.config] = self._baseline.origin
-        for config, origin in [(self._textbook, "textbook"), *self._transfers, *others]:
+        for config, origin in [(self._textbook, textbook), *self._transfers, *others]:
             if config != self._default or self._default == self._textbook:
                 found.setdefault(config, origin)
         return found
@@ -592,7 +592,6 @@ class TuningLoop:
             outcomes=self._outcomes(),
             incumbent=self._incumbent,
             default=self._trial_of(self._default),
-            textbook=self._trial_of(self._textbook),
             baseline=self._trial_of(self._baseline.config) if self._baseline else None,
             elapsed_s=elapsed_s,
             eta_s=_seconds_to_go(budget, finished, fresh, session_s, elapsed_s),

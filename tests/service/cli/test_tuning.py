@@ -10,6 +10,7 @@ from itertools import count, pairwise
 import pytest
 
 from service.cli.statuses import Exit
+from tests.rig.scale_u8 import ScaleU8
 from tuner.errors import CandidateError, ToolchainError
 from tuner.records.outcome import Outcome
 
@@ -77,6 +78,19 @@ def test_a_space_that_is_used_up_before_the_trials_says_so(hvxtune, bench):
     assert (result["state"], result["note"]) == ("done", told.format(tried))
     assert tried < 1000
     assert f"ended: {told.format(tried)}" in " ".join(hvxtune(*tune).out.split())
+
+
+def test_a_textbook_that_is_the_unscheduled_default_is_told_as_none(hvxtune, bench, monkeypatch):
+    monkeypatch.setattr(ScaleU8, "default_is_naive", True)
+    monkeypatch.setattr(ScaleU8, "textbook_config", ScaleU8.default_config)
+    tune = [*TUNE, "--generator", "halide"]
+    result = hvxtune(*tune, "--json").json
+    assert result["textbook_is_unscheduled"] is True
+    assert (result["textbook"], result["textbook_cycles"], result["told_against"]) == (None,) * 3
+    assert result["default"]["cycles"] >= result["best"]["cycles"]
+    text = hvxtune(*tune).out
+    assert "no textbook: its schedule is the default, unscheduled" in text
+    assert "textbook HVX" not in text
 
 
 def test_a_result_says_which_generators_are_left_out_and_why(hvxtune, bench):

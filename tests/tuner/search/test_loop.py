@@ -406,6 +406,19 @@ def test_one_worker_and_one_seed_repeat():
     assert trace(4) != trace(5)
 
 
+def test_a_textbook_config_that_is_the_unscheduled_default_is_tried_as_the_default():
+    class Bare(ScaleU8):
+        default_is_naive = True
+
+        def textbook_config(self, problem):
+            return self.default_config(problem)
+
+    rig = Rig(kernel=Bare())
+    assert rig.run() is JobState.DONE
+    assert [t.origin for t in rig.trials[:2]] == ["default", "random"]
+    assert [t.config for t in rig.trials].count(rig.trials[0].config) == 1
+
+
 def test_nothing_is_tuned_if_even_naive_code_differs_from_the_reference():
     class Naive(ScaleU8):
         default_is_naive = True

@@ -18,6 +18,7 @@ from tuner.space.derivation import (
     derived_space,
     textbook_values,
 )
+from tuner.space.derivation.facts import EVERY_DIMENSION
 
 TARGET = find_target("hexagon-v66")
 LEVELS = {"root": 0, "rows": 1, "tile": 2}
@@ -68,6 +69,13 @@ SCAN = pipeline(
     stage("sums", bits=16, updates=(UpdateFacts(("x",), (("r$x", 63),), True, "", False),)),
     stage("out", reads={"sums": 1}),
 )
+
+
+def test_what_can_have_no_vectors_has_no_schedule_but_the_default() -> None:
+    facts = pipeline(stage("out", divides=(EVERY_DIMENSION,)))
+    space = derived_space("p", facts, TARGET)
+    assert [config.as_dict() for config in space] == [{"lanes": 1}]
+    assert space.nearest_config(textbook_values(facts, TARGET)).as_dict() == {"lanes": 1}
 
 
 def samples(facts: PipelineFacts) -> list[Config]:

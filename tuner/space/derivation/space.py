@@ -8,6 +8,7 @@ loops that take the compiler longer than a candidate may.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
@@ -52,6 +53,8 @@ def derived_space(
     with ``parallel`` loops may run on all of its HVX contexts."""
     roles = Roles(facts, target, whole_bytes, parallel)
     knobs = tuple(_knobs(roles))
+    if len(knobs) == 1:  # nothing has vectors
+        knobs = (replace(knobs[0], choices=knobs[0].choices[:1]),)
     return Space(kernel, knobs, tuple(_constraints(roles, {knob.name for knob in knobs})))
 
 
