@@ -169,6 +169,7 @@ class JobRow(Base):
     tenant: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
     audience: Mapped[str] = mapped_column(String(OWNER_LENGTH), server_default="")
     kernel_label: Mapped[str] = mapped_column(String(200), server_default="")
+    prefer: Mapped[str] = mapped_column(String(10), server_default="fastest")
     options: Mapped[Document] = mapped_column(server_default="{}")
 
     problem: Mapped[ProblemRow] = relationship(lazy="joined", innerjoin=True)
@@ -256,6 +257,9 @@ class MeasurementRow(Base):
     vtcm_bytes: Mapped[int | None]
     ddr_bytes: Mapped[int | None]
     overhead_cycles: Mapped[int | None]
+    expected_cycles: Mapped[int | None]
+    lowest_cycles: Mapped[int | None]
+    highest_cycles: Mapped[int | None]
     event_counts: Mapped[Document | None] = mapped_column(deferred=True)
 
     __table_args__ = (CheckConstraint("verified IS TRUE", name="verified"),)
@@ -338,11 +342,12 @@ class PromotionRow(Base):
 
 
 class ScheduleRow(Base):
-    """The best of a problem at one fidelity with one toolchain, with its provenance, or a former
-    best that is quarantined.
+    """The best of a problem by one rule at one fidelity with one toolchain, with its provenance,
+    or a former best that is quarantined.
 
-    ``cycles`` and ``cache`` repeat the measurement's, for the best-query, whose index holds all
-    that decides, and for the rule that only a faster schedule replaces a stored one. ``job_id`` and
+    ``cycles``, ``expected_cycles`` (``cycles`` where nothing is assumed) and ``cache`` repeat the
+    measurement's, for the best-query, whose index holds all that decides, and for the rule that
+    only a better schedule replaces a stored one: by ``prefer``. ``job_id`` and
     ``trial_number`` are absent for a schedule that came from elsewhere. ``provenance`` is stored
     without the toolchain, which is a row. ``public_id`` names it for clients: that of the trial it
     came from, on whatever machine. A quarantined schedule is never handed out, nor offered again
@@ -358,7 +363,9 @@ class ScheduleRow(Base):
     problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"))
     fidelity: Mapped[str] = mapped_column(fidelity_choice())
     toolchain_id: Mapped[int] = mapped_column(ForeignKey("toolchains.id"))
+    prefer: Mapped[str] = mapped_column(String(10))
     cycles: Mapped[int]
+    expected_cycles: Mapped[int]
     config: Mapped[Document]
     config_digest: Mapped[Digest]
     generator: Mapped[str] = mapped_column(String(100))
@@ -384,7 +391,7 @@ class ScheduleRow(Base):
     __table_args__ = (
         Index(
             "ux_schedules_handed_out",
-            *("problem_id", "fidelity", "toolchain_id", "audience"),
+            *("problem_id", "fidelity", "toolchain_id", "audience", "prefer"),
             unique=True,
             sqlite_where=text("quarantined_at IS NULL"),
             postgresql_where=text("quarantined_at IS NULL"),
@@ -393,7 +400,7 @@ class ScheduleRow(Base):
         Index(
             "ix_schedules_standings",
             *("problem_id", "cache", "quarantined_at", "fidelity", "toolchain_id", "cycles"),
-            "audience",
+            *("expected_cycles", "audience"),
         ),
         ForeignKeyConstraint(["job_id", "trial_number"], ["trials.job_id", "trials.number"]),
     )

@@ -15,11 +15,12 @@ from db.devices.roster import SqlRoster, farm_queue
 from db.jobs import queries as job_queries
 from db.jobs import trials as trial_queries
 from db.jobs.batches import batch_table, id_of_batch, listed_page
+from db.jobs.trials import key_trials
 from db.sql_store import SqlStore
 from service import json_forms
 from service.auth.audit import entry_json
 from service.auth.tokens import token_json
-from service.doubts import as_chosen, doubt_of_ended, key_trials_of
+from service.doubts import doubt_of_ended
 from service.http_errors import HttpError, not_found
 from service.schemas import paging
 from tuner.errors import UserError
@@ -59,10 +60,10 @@ def job(store: SqlStore, given: str) -> dict[str, Any]:
     """One job, with the trials to look at first."""
     found = find_job(store, given)
     overview = job_queries.job_overview(store, found.id)
-    key = key_trials_of(store, overview.summary)
+    key = key_trials(store, overview.job.id)
     several = len(found.spec.objectives) > 1
     return json_forms.detail_json(
-        as_chosen(store, overview),
+        overview,
         key,
         trial_queries.front_trials(store, found) if several or key.best is None else [key.best],
         trial_queries.promoted_trials(store, found.id),

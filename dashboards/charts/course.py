@@ -41,10 +41,12 @@ def course(
     numbers = np.array([points[i].number for i in measured], np.int64)
     cycles = np.array([points[i].cycles for i in measured], np.int64)
     order = np.argsort(numbers, kind="stable")
-    best = np.minimum.accumulate(cycles[order])
+    ranked = np.array([points[i].ranked for i in measured], np.int64)
+    improves = _improves(ranked[order])
+    best = cycles[order][np.maximum.accumulate(np.where(improves, np.arange(len(order)), 0))]
     keep = _share_of(numbers, most)
-    keep[order] |= _improves(cycles[order])
-    keep |= _improves(cycles)  # over time: trials in flight together do not finish by number
+    keep[order] |= improves
+    keep |= _improves(ranked)  # over time: trials in flight together do not finish by number
     if measured:
         keep[[order[0], order[-1], int(cycles.argmax())]] = True
     shown = keep[order]
@@ -68,12 +70,12 @@ def course(
     }
 
 
-def _improves(cycles: Integers) -> NDArray[np.bool_]:
+def _improves(figures: Integers) -> NDArray[np.bool_]:
     """Which of them are lower than all before."""
-    if not len(cycles):
+    if not len(figures):
         return np.zeros(0, np.bool_)
-    before = np.minimum.accumulate(cycles)[:-1]
-    return np.concatenate([[True], cycles[1:] < before])
+    before = np.minimum.accumulate(figures)[:-1]
+    return np.concatenate([[True], figures[1:] < before])
 
 
 def _share_of(numbers: Integers | Sequence[int], most: int) -> NDArray[np.bool_]:

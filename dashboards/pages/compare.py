@@ -18,12 +18,11 @@ from dashboards.pages.job import find_view
 from dashboards.session import viewing
 from dashboards.templating import ago, moment, render, shape
 from db.jobs.queries import JobFilters, jobs_page
-from db.jobs.trials import trial_points
+from db.jobs.trials import key_trials, trial_points
 from db.schedules.queries import StoredBest, bests, toolchains
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
-from service.doubts import key_trials_of
 from service.http_errors import HttpError
 from tuner.problem.contract import Contract
 from tuner.problem.target import TARGETS
@@ -182,10 +181,7 @@ def _label(view: JobView) -> str:
 
 def _pair(store: SqlStore, own: JobView, other: JobView) -> JobPair:
     views = {"own": own, "other": other}
-    sides = {
-        name: JobSide(view, key_trials_of(store, view.overview.summary).best)
-        for name, view in views.items()
-    }
+    sides = {name: JobSide(view, key_trials(store, view.id).best) for name, view in views.items()}
     drawn = curves({name: course(trial_points(store, view.id)) for name, view in views.items()})
     return JobPair(**sides, curves=drawn)
 
@@ -207,15 +203,17 @@ def _best_of(side: JobSide) -> list[StoredBest]:
     problem = job.spec.problem
     return [
         StoredBest(
-            problem.workload.kernel,
-            problem.workload.params,
-            problem.contract.value,
-            problem.target.name,
-            best.measurement.fidelity,
-            best.measurement.cache,
-            best.measurement.cycles,
-            best.measurement.net_samples,
-            f"{job.id}-{best.number}",
-            job.submission.kernel_label,
+            kernel=problem.workload.kernel,
+            params=problem.workload.params,
+            contract=problem.contract.value,
+            target=problem.target.name,
+            fidelity=best.measurement.fidelity,
+            cache=best.measurement.cache,
+            cycles=best.measurement.cycles,
+            expected_cycles=best.measurement.ranked_cycles("robust"),
+            prefer=job.spec.prefer,
+            samples=best.measurement.net_samples,
+            public_id=f"{job.id}-{best.number}",
+            label=job.submission.kernel_label,
         )
     ]

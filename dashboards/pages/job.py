@@ -21,6 +21,7 @@ from dashboards.using import file_names, files_of, use_of
 from db.jobs.queries import job_overviews
 from db.jobs.trials import (
     front_trials,
+    key_trials,
     promoted_trials,
     ranked_trials,
     trial_points,
@@ -29,7 +30,7 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
-from service.doubts import as_chosen, doubt_of_ended, key_trials_of
+from service.doubts import doubt_of_ended
 from service.http_errors import HttpError, not_found
 from service.job_requests import may_steer, require_may_steer
 from service.routers.job_trials import all_trials
@@ -73,7 +74,7 @@ def find_view(store: SqlStore, job_id: str) -> JobView:
     found = job_overviews(store, [job_id])
     if not found:
         raise not_found(f"no job '{job_id}'", next_step="choose one from the list of jobs")
-    return JobView(as_chosen(store, found[0]))
+    return JobView(found[0])
 
 
 @router.get("/jobs/{job_id}")
@@ -189,7 +190,7 @@ def _page(
 def _best(store: SqlStore, view: JobView, kept: Kept) -> Trial | None:
     """The trial that the job prefers."""
     key = ("best", view.id, view.version)
-    return kept.get(key, lambda: key_trials_of(store, view.overview.summary).best)
+    return kept.get(key, lambda: key_trials(store, view.id).best)
 
 
 def _lines(view: JobView) -> dict[str, Any]:

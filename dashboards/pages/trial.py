@@ -17,11 +17,10 @@ from dashboards.pages.job import find_view
 from dashboards.session import viewing
 from dashboards.templating import render
 from dashboards.using import FILES, file_name, file_names, files_of
-from db.jobs.trials import find_trial
+from db.jobs.trials import find_trial, key_trials
 from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.caller import Scope
-from service.doubts import key_trials_of
 from service.http_errors import not_found
 from service.suggested_files import attachment
 from tuner.errors import HvxtuneError, UserError
@@ -59,7 +58,7 @@ def trial(
 ) -> Response:
     """The page; slow parts are loaded later."""
     view, found = _find(store, job_id, number)
-    marked = key_trials_of(store, view.overview.summary).by_name
+    marked = key_trials(store, view.id).by_name
     problem = view.job.spec.problem
     cycles = {
         name: each.measurement.cycles

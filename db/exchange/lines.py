@@ -49,6 +49,9 @@ class _Measured(_Strict):
     vtcm_bytes: _Count | None
     ddr_bytes: _Count | None
     overhead_cycles: _Count | None
+    expected_cycles: _Count | None
+    lowest_cycles: _Count | None
+    highest_cycles: _Count | None
 
     @field_validator("device")
     @classmethod

@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session, aliased
 from db.database import Database
 from db.jobs.claims import is_held
 from db.jobs.finding import find_batch
+from db.jobs.leaders import leaders, least_cycles
 from db.jobs.queries import JobFilters, JobOverview, filtered, overviews_of
-from db.jobs.trials import SEARCHED
-from db.models import BatchRow, JobRow, MeasurementRow, TrialRow
+from db.jobs.trials import UNSEARCHED
+from db.models import BatchRow, JobRow, TrialRow
 from db.records import batch_record, problem_record, reading
 from tuner.errors import UserError
 from tuner.jobs.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
@@ -154,15 +155,13 @@ def _progress(session: Session, batches: Iterable[Batch]) -> Mapping[str, BatchP
             func.count(TrialRow.outcome),
             func.count(case((TrialRow.outcome == Outcome.OK, 1))),
             func.count(case((TrialRow.outcome.is_(None), 1))),
-            func.min(case((TrialRow.origin == "textbook", MeasurementRow.cycles))),
-            func.min(case((SEARCHED, MeasurementRow.cycles))),
         )
         .join(JobRow, JobRow.id == TrialRow.job_id)
-        .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
         .where(JobRow.batch_id.in_(ids))
         .group_by(TrialRow.job_id)
     )
     counted = {row[0]: tuple(row[1:]) for row in session.execute(counts)}
+    best = leaders(session, JobRow.batch_id.in_(ids))
     columns = (
         *(
             JobRow.id,
@@ -184,7 +183,8 @@ def _progress(session: Session, batches: Iterable[Batch]) -> Mapping[str, BatchP
             if (row := jobs.get(member.job)) is None:  # others may not see all of its jobs
                 continue
             held = is_held(session, cast("JobRow", row))
-            finished, ok, pending, textbook, best = counted.get(member.job, (0, 0, 0, None, None))
+            finished, ok, pending = counted.get(member.job, (0, 0, 0))
+            of_job = best.get(member.job, [])
             members.append(
                 MemberProgress(
                     member,
@@ -194,8 +194,8 @@ def _progress(session: Session, batches: Iterable[Batch]) -> Mapping[str, BatchP
                     finished=finished,
                     ok=ok,
                     pending=pending,
-                    textbook_cycles=textbook,
-                    best_cycles=best,
+                    textbook_cycles=least_cycles(o for o in of_job if o.origin == "textbook"),
+                    best_cycles=least_cycles(o for o in of_job if o.origin not in UNSEARCHED),
                     spent_s=row.spent_s,
                     note=row.note,
                 )

@@ -6,19 +6,21 @@ rise in the order of commits, without gaps.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, case, func, select
+from sqlalchemy import Connection, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from db.database import Database
+from db.jobs.leaders import RANKED
 from db.jobs.trials import SEARCHED
 from db.models import JobEventRow, JobRow, MeasurementRow, TrialRow
-from db.records import trial_record
+from db.records import job_record, trial_record
 from db.statements import Upsert, insert_or_skip
 from tuner.executor.baselines import is_foreign
 from tuner.records.trial import JobState, Promotion, RemainingGain, Trial
@@ -114,34 +116,42 @@ def told_after(database: Database, job_id: str, sequence: int, limit: int) -> li
         wanted = select(TrialRow).where(TrialRow.job_id == job_id, TrialRow.number.in_(numbers))
         trials = {row.number: trial_record(row) for row in session.scalars(wanted)}
         finished, best = _tally_at(session, job_id, sequence)
+        spec = job_record(session.get_one(JobRow, job_id)).spec
     told = []
     for event in events:
         trial = trials[event.data["number"]] if event.kind == "trial" else None
         if trial is not None:
             finished += 1
             if trial.measurement is not None and not is_foreign(trial.origin):
-                cycles = trial.measurement.cycles
-                best = cycles if best is None else min(best, cycles)
-        told.append(Told(event, trial, finished, best))
+                best = min(best or (math.inf, 0), (spec.ranked(trial)[0], trial.measurement.cycles))
+        told.append(Told(event, trial, finished, best and best[1]))
     return told
 
 
-def _tally_at(session: Session, job_id: str, sequence: int) -> tuple[int, int | None]:
-    """Finished trials and best cycles as of the event ``sequence``."""
+def _tally_at(session: Session, job_id: str, sequence: int) -> tuple[int, tuple[float, int] | None]:
+    """Finished trials, and what the best ranks by and its cycles, as of the event ``sequence``."""
     until = (
-        select(func.count(), func.min(case((SEARCHED, MeasurementRow.cycles))))
+        select(JobEventRow.sequence)
         .select_from(JobEventRow)
         .join(
             TrialRow,
             (TrialRow.job_id == JobEventRow.job_id)
             & (TrialRow.number == JobEventRow.data["number"].as_integer()),
         )
-        .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
         .where(JobEventRow.job_id == job_id, JobEventRow.sequence <= sequence)
         .where(JobEventRow.kind == "trial")
     )
-    finished, best = session.execute(until).one()
-    return finished, best
+    fastest = (
+        until.join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .join(JobRow, JobRow.id == TrialRow.job_id)
+        .where(SEARCHED)
+        .with_only_columns(RANKED, MeasurementRow.cycles)
+        .order_by(RANKED, TrialRow.number)
+        .limit(1)
+    )
+    finished = session.scalar(until.with_only_columns(func.count())) or 0
+    best = session.execute(fastest).first()
+    return finished, None if best is None else (best[0], best[1])
 
 
 def event_counts(database: Database, job_ids: Iterable[str]) -> Mapping[str, int]:

@@ -18,12 +18,12 @@ from db.jobs import waiting
 from db.jobs.annotations import annotations_of, has_tag
 from db.jobs.claims import Owner, is_held, owner_of
 from db.jobs.finding import find_job
+from db.jobs.leaders import Leader, leaders, least_cycles
 from db.jobs.trials import BASELINES, UNSEARCHED
 from db.models import (
     AnnotationRow,
     BatchRow,
     JobRow,
-    MeasurementRow,
     ProblemRow,
     PromotionRow,
     TargetRow,
@@ -71,10 +71,10 @@ class _Tally(NamedTuple):
     outcome: Outcome | None
     origin: str
     trials: int
-    least_cycles: int | None
     last_finished_at: float | None
     object_digest: str | None
     """Of one of them."""
+    leader: Leader | None = None
 
 
 Tallies = Mapping[str, Sequence[_Tally]]
@@ -104,22 +104,20 @@ def _counted(session: Session, job_ids: Sequence[str]) -> Tallies:
     if not found:
         return found
     parts = (TrialRow.job_id, TrialRow.outcome, TrialRow.origin)
-    least, latest = func.min(MeasurementRow.cycles), func.max(TrialRow.finished_at)
-    grouped = (
-        select(*parts, func.count(), least, latest, func.min(TrialRow.artifact_digest))
-        .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
-        .where(TrialRow.job_id.in_(found))
-        .group_by(*parts)
-    )
-    for row in session.execute(grouped):
-        found[row[0]].append(_Tally._make(row[1:]))
+    of_jobs = TrialRow.job_id.in_(found)
+    latest, one_object = func.max(TrialRow.finished_at), func.min(TrialRow.artifact_digest)
+    grouped = select(*parts, func.count(), latest, one_object).where(of_jobs).group_by(*parts)
+    best = leaders(session, of_jobs)
+    for job_id, outcome, origin, count, at, digest in session.execute(grouped):
+        of_origin = (one for one in best.get(job_id, ()) if one.origin == origin)
+        leader = next(of_origin, None) if outcome is Outcome.OK else None
+        found[job_id].append(_Tally(outcome, origin, count, at, digest, leader))
     return found
 
 
 def _least(tallies: Sequence[_Tally], origins: Container[str]) -> int | None:
-    """The least cycles of the trials from ``origins``."""
-    cycles = (each.least_cycles for each in tallies if each.origin in origins)
-    return min((value for value in cycles if value is not None), default=None)
+    """The cycles of the best trial from ``origins``."""
+    return least_cycles(one.leader for one in tallies if one.leader and one.origin in origins)
 
 
 def summaries_of(

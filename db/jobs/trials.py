@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sqlalchemy import Select, String, case, func, select, type_coerce
+from sqlalchemy import ColumnElement, Integer, Select, String, case, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from db.database import Database, Part
 from db.jobs.finding import find_job
+from db.jobs.leaders import RANKED
 from db.models import JobRow, MeasurementRow, ProblemRow, PromotionRow, TrialRow, WorkloadRow
 from db.records import (
     job_record,
@@ -24,9 +25,9 @@ from db.records import (
     trial_record,
 )
 from tuner.jobs.headline import textbook_is_unscheduled
-from tuner.keeping.store import fastest_of, problem_distance
+from tuner.keeping.store import best_of, problem_distance
 from tuner.problem.objectives import front_of
-from tuner.records.candidate import FIDELITIES, CacheState, Problem
+from tuner.records.candidate import FIDELITIES, CacheState, Preference, Problem
 from tuner.records.failures import EXPECTED, FailedTrial, Failure, commonest
 from tuner.records.outcome import Outcome
 from tuner.records.trial import CountedTrial, Job, PastTrial, PendingTrial, Promotion, Trial
@@ -71,12 +72,13 @@ class PromotedTrials:
 
 class TrialPoint(NamedTuple):
     """A finished trial as a chart needs it: without ``cycles`` it was not measured, for the reason
-    that ``outcome`` names."""
+    that ``outcome`` names. The best has the least ``ranked``."""
 
     number: int
     started_at: float
     finished_at: float
     cycles: int | None
+    ranked: int | None
     outcome: str = Outcome.OK.value
 
 
@@ -123,16 +125,17 @@ class Trials(Part):
         each: int,
         cache: CacheState = "warm",
         audience: str = "",
+        prefer: Preference = "robust",
     ) -> list[PastTrial]:
         found: list[list[PastTrial]] = []
         with self._database.reading() as session:
             for row_id, other in _tuned(session, problem):
-                measured = _trials(session, row_id, other, before, each, cache, audience)
-                if fastest := fastest_of(measured, each):
-                    found.append(fastest)
+                measured = _trials(session, row_id, other, before, each, cache, audience, prefer)
+                if best := best_of(measured, each, prefer):
+                    found.append(best)
                 if len(found) == problems:
                     break
-        return [past for fastest in found for past in fastest]
+        return [past for best in found for past in best]
 
 
 def find_trial(database: Database, job_id: str, number: int) -> Trial | None:
@@ -148,8 +151,9 @@ def key_trials(database: Database, job_id: str) -> KeyTrials:
     known = finished.where(TrialRow.origin.in_(KNOWN_ORIGINS)).order_by(TrialRow.number.desc())
     fastest = (
         finished.join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .join(JobRow, JobRow.id == TrialRow.job_id)
         .where(SEARCHED)
-        .order_by(MeasurementRow.cycles, TrialRow.number)
+        .order_by(RANKED, TrialRow.number)
         .limit(1)
     )
     with database.reading() as session:
@@ -264,8 +268,10 @@ def trial_points(database: Database, job_id: str) -> list[TrialPoint]:
             TrialRow.started_at,
             TrialRow.finished_at,
             MeasurementRow.cycles,
+            RANKED,
             type_coerce(TrialRow.outcome, String),  # twenty thousand members of an enum are slow
         )
+        .join(JobRow, JobRow.id == TrialRow.job_id)
         .outerjoin(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
         .where(TrialRow.job_id == job_id, TrialRow.outcome.is_not(None))
         .order_by(TrialRow.finished_at, TrialRow.number)
@@ -362,7 +368,11 @@ def _trials(
     each: int,
     cache: CacheState,
     audience: str,
+    prefer: Preference,
 ) -> list[PastTrial]:
+    cycles: ColumnElement[int] = type_coerce(MeasurementRow.cycles, Integer)
+    if prefer == "robust":
+        cycles = func.coalesce(MeasurementRow.expected_cycles, cycles)
     rank = case({f: i for i, f in enumerate(FIDELITIES)}, value=MeasurementRow.fidelity)
     wanted = (
         select(TrialRow)
@@ -371,7 +381,7 @@ def _trials(
         .where(JobRow.problem_id == row_id, MeasurementRow.cache == cache)
         .where(JobRow.audience.in_(("", audience)))
         .where(TrialRow.finished_at <= before)
-        .order_by(rank.desc(), MeasurementRow.cycles, TrialRow.job_id, TrialRow.number)
+        .order_by(rank.desc(), cycles, TrialRow.job_id, TrialRow.number)
         .limit(_MOST_TRIALS * each)
     )
     return [PastTrial(row.job_id, problem, trial_record(row)) for row in session.scalars(wanted)]

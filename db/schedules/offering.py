@@ -1,4 +1,4 @@
-"""Offers schedules for the store: the fastest of each toolchain, fidelity and audience stays."""
+"""Offers schedules for the store: the best of each rule, toolchain, fidelity and audience stays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Insert, delete, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from db import catalogue
 from db.artifact_rows import add_measurement, columns_of, replace_if_lost
@@ -21,8 +21,14 @@ from tuner.keeping.store import toolchain_of
 from tuner.records.trial import Schedule
 
 
+def ranked(prefer: str) -> InstrumentedAttribute[int]:
+    """The column by which schedules of one rule are compared."""
+    return ScheduleRow.expected_cycles if prefer == "robust" else ScheduleRow.cycles
+
+
 def offer_schedule(session: Session, schedule: Schedule) -> None:
-    """Makes ``schedule`` the stored one unless the same toolchain already has one as fast.
+    """Makes ``schedule`` the stored one unless the same toolchain already has one as good by its
+    rule.
 
     A quarantined schedule does not come back, neither by its config nor by its bytes, unless only
     its artifact's file was wrong: that was rewritten just now.
@@ -61,17 +67,19 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
         "fidelity": measurement.fidelity,
         "toolchain_id": catalogue.toolchain_id(session, toolchain_of(schedule)),
         "audience": origin["audience"],
+        "prefer": schedule.prefer,
     }
     if _is_quarantined(session, key, schedule):
         return False
-    handed_out = select(ScheduleRow.cycles).filter_by(**key, quarantined_at=None)
-    cycles = session.scalar(handed_out)
-    if cycles is not None and cycles <= measurement.cycles:
+    handed_out = select(ranked(schedule.prefer)).filter_by(**key, quarantined_at=None)
+    least = session.scalar(handed_out)
+    if least is not None and least <= schedule.ranked_cycles:
         return False
     provenance = dict(schedule.provenance)
     del provenance["toolchain"]  # it is a row, shared by many schedules
     values = {
         "cycles": measurement.cycles,
+        "expected_cycles": measurement.ranked_cycles("robust"),
         "cache": measurement.cache,
         "config": schedule.config.as_dict(),
         "config_digest": schedule.config.digest,
@@ -101,7 +109,7 @@ def _offer(session: Session, schedule: Schedule, name: str, origin: Mapping[str,
 def _is_quarantined(session: Session, key: Mapping[str, Any], offered: Schedule) -> bool:
     """Whether ``offered`` is quarantined, under any owner. A quarantine for a lost file alone ends
     now."""
-    of_anybody = {name: value for name, value in key.items() if name != "audience"}
+    of_anybody = {name: key[name] for name in ("problem_id", "fidelity", "toolchain_id")}
     quarantined = session.scalars(
         select(ScheduleRow)
         .filter_by(**of_anybody)
@@ -129,11 +137,12 @@ def _measurement_id(session: Session, schedule: Schedule) -> int:
 
 
 def _upsert_if_better(session: Session, key: dict[str, Any], values: dict[str, Any]) -> Insert:
-    """One statement, so that two jobs that offer at once cannot overwrite the faster one."""
+    """One statement, so that two jobs that offer at once cannot overwrite the better one."""
+    figure = ranked(key["prefer"]).key
     offer = inserting(session.connection().dialect.name, ScheduleRow).values(**key, **values)
     return offer.on_conflict_do_update(
         index_elements=list(key),
         index_where=ScheduleRow.quarantined_at.is_(None),
         set_=values,
-        where=offer.excluded.cycles < ScheduleRow.cycles,
+        where=offer.excluded[figure] < ranked(key["prefer"]),
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 
-from sqlalchemy import ColumnElement, Select, and_, delete, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from db.catalogue import rows_changed
 from db.database import Database
 from db.failure import DamagedRowError
+from db.jobs.leaders import RANKED
 from db.models import (
     ArtifactRow,
     JobRow,
@@ -27,7 +28,7 @@ from db.records import (
     toolchain_record,
     trial_record,
 )
-from db.schedules.offering import offer_schedule
+from db.schedules.offering import offer_schedule, ranked
 from db.schedules.serving import ServingRow
 from tuner.records.trial import Schedule
 
@@ -64,7 +65,7 @@ def quarantine(database: Database, public_id: str, reason: str) -> bool:
 
 
 def release(database: Database, public_id: str) -> bool:
-    """Lets a schedule be handed out again, if it is faster than the one that took its place;
+    """Lets a schedule be handed out again, if it is better than the one that took its place;
     whether there is such a schedule."""
     with database.writing() as session:
         found = session.scalars(_named(public_id)).all()
@@ -93,16 +94,17 @@ def _bring_back(session: Session, row: ScheduleRow) -> None:
         select(ScheduleRow)
         .where(ScheduleRow.problem_id == row.problem_id, ScheduleRow.fidelity == row.fidelity)
         .where(ScheduleRow.toolchain_id == row.toolchain_id)
-        .where(ScheduleRow.audience == row.audience)
+        .where(ScheduleRow.audience == row.audience, ScheduleRow.prefer == row.prefer)
         .where(ScheduleRow.quarantined_at.is_(None))
     )
     if instead is None:
         _set(session, row, None, "")
         return
-    faster = row if row.cycles < instead.cycles else instead
-    slower = instead if faster is row else row
-    session.execute(delete(ScheduleRow).where(ScheduleRow.id == slower.id))
-    if faster is row:
+    figure = ranked(row.prefer).key
+    better = row if getattr(row, figure) < getattr(instead, figure) else instead
+    worse = instead if better is row else row
+    session.execute(delete(ScheduleRow).where(ScheduleRow.id == worse.id))
+    if better is row:
         _set(session, row, None, "")
 
 
@@ -119,7 +121,7 @@ def _set(session: Session, row: ScheduleRow, since: float | None, reason: str) -
 
 
 def _next_best(session: Session, row: ScheduleRow) -> Schedule | None:
-    """The fastest trial, or promotion, of the problem, fidelity and toolchain of ``row`` whose
+    """The best trial, or promotion, of the problem, rule, fidelity and toolchain of ``row`` whose
     config and object are not quarantined there, if any."""
     problem = problem_record(session.get_one(ProblemRow, row.problem_id))
     tried = (
@@ -127,11 +129,12 @@ def _next_best(session: Session, row: ScheduleRow) -> Schedule | None:
         .join(JobRow, TrialRow.job_id == JobRow.id)
         .join(ArtifactRow, TrialRow.artifact_digest == ArtifactRow.digest)
         .where(JobRow.problem_id == row.problem_id, JobRow.audience == row.audience)
+        .where(or_(JobRow.prefer == row.prefer, MeasurementRow.expected_cycles.is_(None)))
         .where(ArtifactRow.symbol == problem.symbol)
         .where(MeasurementRow.fidelity == row.fidelity)
         .where(MeasurementRow.cache == row.measurement.cache)
         .where(~_is_quarantined(row))
-        .order_by(MeasurementRow.cycles, TrialRow.job_id, TrialRow.number)
+        .order_by(RANKED, TrialRow.job_id, TrialRow.number)
         .limit(_MOST_DAMAGED)
     )
     by_trial = tried.join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id).where(
@@ -151,7 +154,7 @@ def _next_best(session: Session, row: ScheduleRow) -> Schedule | None:
             with contextlib.suppress(DamagedRowError):
                 found.append(_schedule(row, *rows, promoted=promoted))
                 break
-    return min(found, key=lambda schedule: schedule.measurement.cycles, default=None)
+    return min(found, key=lambda schedule: schedule.ranked_cycles, default=None)
 
 
 def _is_quarantined(row: ScheduleRow) -> ColumnElement[bool]:

@@ -203,6 +203,7 @@ def _of_trial(session: Session, trial: TrialRow) -> StoredSchedule:
         id=0,
         public_id=f"{job.id}-{trial.number}",
         fidelity=trial.measurement.fidelity,
+        prefer=job.prefer,
         cycles=trial.measurement.cycles,
         toolchain=job.toolchain,
         measurement=trial.measurement,
@@ -270,6 +271,10 @@ def _serving_row(schedule: ScheduleRow, contract: Contract, artifact: ArtifactRo
         seal=schedule.seal,
         overhead_cycles=measurement.overhead_cycles,
         judged=schedule.judged,
+        prefer=schedule.prefer,  # type: ignore[arg-type]
+        expected_cycles=measurement.expected_cycles,
+        lowest_cycles=measurement.lowest_cycles,
+        highest_cycles=measurement.highest_cycles,
     )
 
 
@@ -291,6 +296,9 @@ class StoredBest:
     fidelity: str = ""
     cache: str = ""
     cycles: int = 0
+    expected_cycles: int = 0
+    """``cycles`` where nothing is assumed."""
+    prefer: str = "fastest"
     samples: tuple[int, ...] = ()
     public_id: str | None = None
     label: str = ""
@@ -320,6 +328,8 @@ def bests(
             ScheduleRow.fidelity,
             MeasurementRow.cache,
             ScheduleRow.cycles,
+            ScheduleRow.expected_cycles,
+            ScheduleRow.prefer,
             MeasurementRow.samples,
             ScheduleRow.public_id,
             MeasurementRow.overhead_cycles,
@@ -359,6 +369,8 @@ def bests(
             fidelity=row.fidelity,
             cache=row.cache,
             cycles=row.cycles,
+            expected_cycles=row.expected_cycles,
+            prefer=row.prefer,
             samples=_net(row.samples, row.overhead_cycles),
             public_id=row.public_id,
             label=str(row.provenance.get("kernel_label", "")),
@@ -369,7 +381,7 @@ def bests(
 
 
 def _standing(row: Any) -> Standing:
-    return row.fidelity, row.last_used_at, row.digest, row.cycles, row.contract
+    return row.fidelity, row.last_used_at, row.digest, row.expected_cycles, row.contract
 
 
 def _net(samples: Sequence[int], overhead_cycles: int | None) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from db.failure import translated
 from db.models import ProblemRow, ScheduleRow, TargetRow, WorkloadRow
 from tuner.keeping.best import Lookup, Standing, in_order
 from tuner.problem.contract import Contract
-from tuner.records.candidate import Fidelity
+from tuner.records.candidate import Fidelity, Preference
 
 _log = logging.getLogger("hvxtune.db")
 
@@ -62,13 +62,17 @@ class ServingRow(NamedTuple):
     seal: str
     overhead_cycles: int | None
     judged: str
+    prefer: Preference
+    expected_cycles: int | None
+    lowest_cycles: int | None
+    highest_cycles: int | None
 
-    @property
-    def standing(self) -> Standing:
+    def standing(self, prefer: Preference) -> Standing:
         """The figures by which schedules are put in order."""
+        figure = self.cycles if prefer == "fastest" else (self.expected_cycles or self.cycles)
         return (
             *(self.fidelity, self.toolchain_used_at, self.toolchain_digest),
-            *(self.cycles, self.contract),
+            *(figure, self.contract),
         )
 
 
@@ -79,7 +83,7 @@ _COLUMNS = """
     a.digest, a.file_digest, a.object_bytes, a.stored_bytes,
     m.device, m.packets, m.stalls, m.core_cycles, m.code_bytes, CAST(m.breakdown AS TEXT),
     CAST(m.samples AS TEXT), m.temperature_c, m.vtcm_bytes, s.seal,
-    m.overhead_cycles, s.judged
+    m.overhead_cycles, s.judged, s.prefer, m.expected_cycles, m.lowest_cycles, m.highest_cycles
 """
 _GIVEN = ":used_at, :toolchain_digest, :toolchain"
 _TOOLCHAIN = "t.last_used_at, t.digest, CAST(t.fingerprint AS TEXT)"
@@ -121,13 +125,18 @@ def _by_place(statement: str) -> str:
 
 _RANKED: Final = _by_place(
     "SELECT s.fidelity, t.last_used_at, t.digest, s.cycles, p.contract,"
-    f" s.problem_id, s.toolchain_id, s.id, s.audience {_HANDED_OUT.format(more='')}"
+    f" s.problem_id, s.toolchain_id, s.id, s.audience, s.expected_cycles"
+    f" {_HANDED_OUT.format(more='')}"
 )
 """Its standing in :func:`tuner.keeping.best.in_order`, and what finds the whole row again."""
 
 
-def _standing(ranked: tuple[Any, ...]) -> Standing:
+def _fastest(ranked: tuple[Any, ...]) -> Standing:
     return cast(Standing, ranked[:5])
+
+
+def _robust(ranked: tuple[Any, ...]) -> Standing:
+    return cast(Standing, (*ranked[:3], ranked[9], ranked[4]))
 
 
 @lru_cache(maxsize=64)
@@ -148,18 +157,18 @@ _FINGERPRINT: Final = "SELECT CAST(fingerprint AS TEXT) FROM toolchains WHERE di
 
 _KEPT_FINGERPRINTS: Final = 1024
 
-Values = tuple[str, str, str, tuple[str, ...], tuple[str, ...], str, str]
+Values = tuple[str, str, str, tuple[str, ...], tuple[str, ...], str, str, Preference]
 """A lookup as plain texts: digests of workload and target, state of the caches, contracts,
-fidelities, audience, digest of the toolchain."""
-_NOTHING: Final[Values] = ("", "", "warm", (), (), "", "")
+fidelities, audience, digest of the toolchain, the rule."""
+_NOTHING: Final[Values] = ("", "", "warm", (), (), "", "", "robust")
 
 
 def values_of(lookup: Lookup) -> Values:
     """``lookup`` as plain texts."""
-    problem, contracts, cache, _, toolchain, audience = lookup
+    problem, contracts, cache, _, toolchain, audience, prefer = lookup
     names, fidelities = _texts(contracts), lookup.fidelities
     workload, target = problem.workload.digest, problem.target.digest
-    return (workload, target, cache, names, fidelities, audience, toolchain)
+    return (workload, target, cache, names, fidelities, audience, toolchain, prefer)
 
 
 @lru_cache(maxsize=64)
@@ -169,7 +178,7 @@ def _texts(contracts: tuple[Contract, ...]) -> tuple[str, ...]:
 
 def fitting_rows(session: Session, lookup: Lookup) -> list[ServingRow]:
     """Every schedule that fits and is not quarantined, best first."""
-    workload, target, cache, contracts, fidelities, audience, toolchain = values_of(lookup)
+    workload, target, cache, contracts, fidelities, audience, toolchain, prefer = values_of(lookup)
     cell = {"workload": workload, "target": target, "cache": cache, "owner": audience}
     rows = [ServingRow._make(row) for row in session.execute(_ROWS, cell)]
     fitting = [
@@ -180,7 +189,9 @@ def fitting_rows(session: Session, lookup: Lookup) -> list[ServingRow]:
         and toolchain in ("", row.toolchain_digest)
     ]
     fingerprints = {row.toolchain_digest: row.toolchain for row in fitting}
-    return in_order(fitting, lambda row: row.standing, lambda digest: _parsed(fingerprints[digest]))
+    return in_order(
+        fitting, lambda row: row.standing(prefer), lambda digest: _parsed(fingerprints[digest])
+    )
 
 
 def quarantined(session: Session, lookup: Lookup) -> list[tuple[str, str]]:
@@ -229,7 +240,7 @@ class FirstRows:
         """The columns of the first ``ServingRow`` for the :func:`values_of` a lookup; on SQLite,
         and always from the same thread. ``None`` if nothing fits, or if the row was replaced just
         now: :func:`fitting_rows` tells."""
-        workload, target, cache, contracts, fidelities, owner, chain = values
+        workload, target, cache, contracts, fidelities, owner, chain, prefer = values
         seen = ("", owner)
         try:
             cursor = self._own()
@@ -244,10 +255,11 @@ class FirstRows:
                 return None
             best = fitting[0]
             if len(fitting) > 1:
-                best = in_order(
-                    fitting, _standing, lambda digest: _parsed(self._toolchain(digest))
-                )[0]
-            fidelity, used_at, digest, cycles, contract, problem, toolchain, schedule, _ = best
+                standing = _fastest if prefer == "fastest" else _robust
+                best = in_order(fitting, standing, lambda digest: _parsed(self._toolchain(digest)))[
+                    0
+                ]
+            fidelity, used_at, digest, cycles, contract, problem, toolchain, schedule = best[:8]
             known = (contract, used_at, digest, self._toolchain(digest))
             same = (schedule, problem, toolchain, fidelity, cycles, cache)
             rows = cursor.execute(_THE_ROW, known + same).fetchall()

@@ -14,7 +14,7 @@ from tuner.jobs.headline import Headline, headline, textbook_is_unscheduled
 from tuner.keeping.best import lookup_of
 from tuner.keeping.store import TrialStore
 from tuner.kernels import find_kernel
-from tuner.problem.objectives import figures_of, front_of
+from tuner.problem.objectives import front_of
 from tuner.problem.target import Target
 from tuner.records.trial import Job, Promotion, Schedule, Trial
 from tuner.space import Config
@@ -82,11 +82,7 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
     starts = starts_of(job.spec.generator, kernel, problem)
     searched = [trial for trial in trials if not is_foreign(trial.origin)]
     measured = [trial for trial in searched if trial.measurement is not None]
-    best = min(measured, key=lambda t: (t.measurement.cycles, t.number), default=None)  # type: ignore[union-attr]
-    doubt = doubt_of_job(job, store)
-    chosen = chosen_by(job, doubt)
-    if chosen is not None:
-        best = next(trial for trial in measured if trial.number == chosen)
+    best = min(measured, key=job.spec.ranked, default=None)
     baseline = next((t for t in trials if t.origin.partition(":")[0] == ORIGIN), None)
 
     def trial_of(config: Config) -> Trial | None:
@@ -94,7 +90,6 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
 
     unscheduled = textbook_is_unscheduled(job.spec, {t.origin: t.artifact_digest for t in trials})
     textbook = None if unscheduled else trial_of(starts["textbook"])
-    front = front_of(searched, lambda trial: figures_of(trial.measurement, job.spec.objectives))
     told = {"baseline": baseline, "textbook": textbook}
     return TuneResult(
         job=job,
@@ -112,25 +107,19 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         interrupted=not job.state.ended,
         promoted=[trial for trial in trials if trial.number in {p.trial for p in promotions}],
         promotions=promotions,
-        pareto=front if chosen is None or best is None else [best],
-        doubt=doubt,
+        pareto=front_of(searched, job.spec.figures),
+        doubt=doubt_of_job(job, store, best),
     )
 
 
-def doubt_of_job(job: Job, store: TrialStore) -> Doubt | Unknown | None:
-    """The doubt about the best trial of a stored job: ``None`` where nothing is assumed."""
+def doubt_of_job(job: Job, store: TrialStore, best: Trial | None) -> Doubt | Unknown | None:
+    """The doubt about the ``best`` trial of a stored job: ``None`` where nothing is assumed, or
+    nothing was measured by a timing model."""
     from tuner.search.doubt import doubt_of
 
-    counted = store.counted_trials(job.id)
-    return doubt_of(counted, job.spec.problem.target, prefer=job.spec.prefer)
-
-
-def chosen_by(job: Job, doubt: Doubt | Unknown | None) -> int | None:
-    """The number of the robust trial of a job that prefers it, from the ``doubt`` about its best;
-    ``None`` if its best is the fastest trial, as where nothing is known."""
-    from tuner.search.doubt import Doubt
-
-    return doubt.trial if job.spec.prefer == "robust" and isinstance(doubt, Doubt) else None
+    if best is None or best.measurement is None or best.measurement.fidelity != "model":
+        return None
+    return doubt_of(store.counted_trials(job.id), job.spec.problem.target, best.number)
 
 
 def doubt_of_schedule(

@@ -16,8 +16,8 @@ from typing import ParamSpec, TypedDict, TypeVar, get_type_hints
 
 from tuner.errors import UserError
 from tuner.jobs.choices import help_of
-from tuner.records.candidate import CacheState
-from tuner.records.request import JobOptions, Option, Preference, Visibility, options_of
+from tuner.records.candidate import CacheState, Preference
+from tuner.records.request import JobOptions, Option, Visibility, options_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class JobKeywords(TypedDict, total=False):
     promote_to: str
     promote: int
     objectives: Sequence[str]
-    prefer: Preference
+    prefer: Preference | None
     sampler: str | None
     transfer: bool
     seed: int

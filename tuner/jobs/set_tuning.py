@@ -41,7 +41,6 @@ from tuner.records.trial import (
     Trial,
 )
 from tuner.search.allocation import SearchState, next_search
-from tuner.search.choice import robust_schedule
 from tuner.search.loop import Progress, TuningLoop
 from tuner.search.stopping import StopRequest
 from tuner.search.transfer import TEXTBOOK, Relative, moves, proposals, transferred
@@ -427,9 +426,6 @@ class _BatchRun:
                 note = "no valid trial before the budget of the batch was spent"
                 self._store.release(job_id, token, JobState.FAILED, note)
             else:
-                schedule = robust_schedule(self._store.job(job_id), self._store)
-                if schedule is not None:
-                    self._store.commit(job_id, token, schedule=schedule)
                 self._store.release(job_id, token, JobState.DONE)
 
 

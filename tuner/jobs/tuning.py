@@ -36,7 +36,7 @@ from tuner.measure.measurer import AbandonableMeasurer, Measurer
 from tuner.problem.contract import find_contract
 from tuner.problem.objectives import DEFAULT_OBJECTIVES, OBJECTIVES, checked_objectives
 from tuner.problem.target import find_target
-from tuner.records.candidate import CACHE_STATES, FIDELITIES, Fidelity, Problem
+from tuner.records.candidate import CACHE_STATES, FIDELITIES, Fidelity, Preference, Problem
 from tuner.records.request import JobOptions, search_options
 from tuner.records.trial import Job, JobSpec, Submission
 from tuner.search.samplers import require_fits, sampler_for
@@ -129,12 +129,12 @@ def plan(
     ):
         device.require(problem.target)
         objectives = _objectives(wanted, find_kernel(kernel), device)
-        _require_preferable(wanted, objectives, device, problem)
         sampler = sampler_for(wanted.sampler, objectives)
         require_fits(sampler, space)
         _require_promotable(wanted, problem, device, roster)
         settled = {
             "objectives": objectives,
+            "prefer": _preferred(wanted, objectives, device, problem),
             "sampler": sampler,
             "generator": generator,
             "promote": wanted.promote if wanted.promote_to else 0,
@@ -175,28 +175,30 @@ def _objectives(wanted: JobOptions, kernel: Kernel, device: Measurer) -> tuple[s
     return objectives
 
 
-def _require_preferable(
+def _preferred(
     wanted: JobOptions, objectives: Sequence[str], device: Measurer, problem: Problem
-) -> None:
-    """``UserError`` where a robust schedule means nothing, or cannot be searched for."""
-    if wanted.prefer != "robust":
-        return
-    from tuner.search.doubt import is_assumed
+) -> Preference:
+    """The rule for the job's best; ``UserError`` where a robust schedule means nothing."""
+    from tuner.measure.qemu.uncertain import is_assumed
 
-    if device.fidelity != "model" or not is_assumed(problem.target):
+    assumed = device.fidelity == "model" and is_assumed(problem.target.arch)
+    if wanted.prefer != "robust":
+        single = objectives == DEFAULT_OBJECTIVES
+        return wanted.prefer or ("robust" if assumed and single else "fastest")
+    if not assumed:
         raise UserError(
             f"prefer=robust: cycles of '{device.name}' on {problem.target.name} rest on no "
             "assumed cost",
             accepted="a measurer of fidelity model, whose costs are partly assumed",
             next_step="leave it out: the fastest is the robust one there",
         )
-    if objectives != DEFAULT_OBJECTIVES or wanted.until_gain is not None:
-        given = "until_gain" if wanted.until_gain is not None else "several objectives"
+    if objectives != DEFAULT_OBJECTIVES:
         raise UserError(
-            f"prefer=robust with {given}",
-            accepted="cycles as the only objective; trials, seconds and patience as limits",
-            next_step=f"leave {given} out, or prefer the fastest",
+            "prefer=robust with several objectives",
+            accepted="cycles as the only objective",
+            next_step="leave the others out, or prefer the fastest",
         )
+    return "robust"
 
 
 def _require_counted(device: Measurer, objectives: Sequence[str]) -> None:

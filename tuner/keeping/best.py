@@ -16,13 +16,13 @@ from tuner.identity import digest_of
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import TARGETS
-from tuner.records.candidate import FIDELITIES, CacheState, Fidelity, Problem
+from tuner.records.candidate import FIDELITIES, CacheState, Fidelity, Preference, Problem
 
 T = TypeVar("T")
 Rank = tuple[int, int, int, int]
 Standing = tuple[str, float, str, int, str]
 """The figures of a schedule that decide its place: fidelity, when its toolchain was used last, the
-digest of that, cycles, contract."""
+digest of that, cycles (expected ones, for the robust), contract."""
 
 _HEIGHTS: dict[str, int] = {fidelity: height for height, fidelity in enumerate(FIDELITIES)}
 _LEVELS: dict[str, int] = {contract.value: contract.level for contract in Contract}
@@ -40,7 +40,8 @@ class Lookup(NamedTuple):
     Schedules fit that were made for the problem's workload and target under any of ``contracts``,
     measured with caches in state ``cache`` at ``min_fidelity`` or higher, and with the toolchain
     of digest ``toolchain`` if that is given. ``audience`` is the tenant whose private schedules
-    count beside the shared ones.
+    count beside the shared ones. ``prefer`` decides which of them comes first, whatever the jobs
+    preferred that found them.
     """
 
     problem: Problem
@@ -51,6 +52,7 @@ class Lookup(NamedTuple):
     min_fidelity: Fidelity = "model"
     toolchain: str = ""
     audience: str = ""
+    prefer: Preference = "robust"
 
     @property
     def fidelities(self) -> tuple[Fidelity, ...]:
@@ -72,12 +74,13 @@ def lookup_of(
     min_fidelity: Fidelity = "model",
     toolchain: Mapping[str, str] | None = None,
     audience: str = "",
+    prefer: Preference = "robust",
 ) -> Lookup:
     """The lookup of a caller that keeps the problem's contract: schedules under every contract it
     implies fit. ``UserError`` if the kernel is unknown."""
     contracts = find_kernel(problem.workload.kernel).kept_contracts(problem)
     digest = "" if toolchain is None else digest_of(dict(toolchain))
-    return Lookup(problem, contracts, cache, min_fidelity, digest, audience)
+    return Lookup(problem, contracts, cache, min_fidelity, digest, audience, prefer)
 
 
 def other_targets(lookup: Lookup, is_stored: Callable[[Lookup], bool]) -> list[str]:

@@ -14,8 +14,8 @@ from tuner.keeping.best import Lookup, Standing, first_valid, in_order
 from tuner.keeping.store import (
     TrialStore,
     as_requested,
+    best_of,
     claim_lost,
-    fastest_of,
     pick_batch_id,
     pick_job_id,
     problem_distance,
@@ -25,7 +25,7 @@ from tuner.keeping.store import (
 )
 from tuner.measure.farm.roster import MemoryRoster
 from tuner.records.batch import Batch, BatchPlan, NewJob, made_batch
-from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
+from tuner.records.candidate import Artifact, CacheState, Fidelity, Preference, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import (
     Job,
@@ -50,6 +50,7 @@ class _Key(NamedTuple):
     fidelity: Fidelity
     toolchain: str
     audience: str
+    prefer: Preference
 
 
 class MemoryStore(TrialStore):
@@ -234,10 +235,11 @@ class MemoryStore(TrialStore):
             schedule.measurement.fidelity,
             toolchain,
             "" if job is None else job.submission.audience,
+            schedule.prefer,
         )
         best = self._schedules.get(key)
-        is_faster = best is None or schedule.measurement.cycles < best.measurement.cycles
-        if is_faster and not self._is_quarantined(key, schedule):
+        is_better = best is None or schedule.ranked_cycles < best.ranked_cycles
+        if is_better and not self._is_quarantined(key, schedule):
             self._schedules[key] = schedule
 
     def _is_quarantined(self, key: _Key, schedule: Schedule) -> bool:
@@ -279,6 +281,7 @@ class MemoryStore(TrialStore):
         each: int,
         cache: CacheState = "warm",
         audience: str = "",
+        prefer: Preference = "robust",
     ) -> list[PastTrial]:
         with self._lock:
             by_problem: dict[Problem, list[PastTrial]] = {}
@@ -294,7 +297,7 @@ class MemoryStore(TrialStore):
                     )
         found: list[list[PastTrial]] = []
         for other in sorted(by_problem, key=lambda p: (problem_distance(p, problem), p.digest)):
-            fastest = fastest_of(by_problem[other], each)
+            fastest = best_of(by_problem[other], each, prefer)
             if fastest and len(found) < problems:
                 found.append(fastest)
         return [past for fastest in found for past in fastest]
@@ -329,8 +332,8 @@ class MemoryStore(TrialStore):
         used_at = {digest: at for at, digest in enumerate(self._toolchains)}
 
         def standing(one: tuple[_Key, Schedule]) -> Standing:
-            (problem, fidelity, toolchain, _), schedule = one
-            cycles = schedule.measurement.cycles
+            (problem, fidelity, toolchain, *_), schedule = one
+            cycles = schedule.measurement.ranked_cycles(lookup.prefer)
             return fidelity, used_at.get(toolchain, -1), toolchain, cycles, problem.contract
 
         fingerprints = {key.toolchain: toolchain_of(schedule) for key, schedule in found}

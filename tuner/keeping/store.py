@@ -13,7 +13,7 @@ from tuner.identity import digest_of_bytes
 from tuner.keeping.best import Lookup
 from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch, BatchPlan, NewJob
-from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Problem
+from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Preference, Problem
 from tuner.records.trial import (
     CountedTrial,
     Job,
@@ -185,16 +185,18 @@ class TrialStore(ABC):
         each: int,
         cache: CacheState = "warm",
         audience: str = "",
+        prefer: Preference = "robust",
     ) -> list[PastTrial]:
-        """The fastest verified trials of jobs on the problems most like ``problem``.
+        """The best verified trials of jobs on the problems most like ``problem``.
 
         The problems are of the same version of its kernel, without ``problem`` itself: the
         ``problems`` nearest ones that have such a trial, nearest first
-        (:func:`problem_distance`). Each contributes its ``each`` fastest trials of different
-        configs, fastest first, all of them measured with ``cache`` at the highest fidelity it
-        has. Trials that finished after ``before`` (Unix seconds) do not count, so that asking again
-        later gives the same, nor do those of private jobs, except the ``audience``'s own. They
-        are hints for a search, not answers: their order does not depend on the current toolchain.
+        (:func:`problem_distance`). Each contributes its ``each`` best trials of different
+        configs by ``prefer``, best first, all of them measured with ``cache`` at the highest
+        fidelity it has. Trials that finished after ``before`` (Unix seconds) do not count, so that
+        asking again later gives the same, nor do those of private jobs, except the ``audience``'s
+        own. They are hints for a search, not answers: their order does not depend on the current
+        toolchain.
         """
 
     @abstractmethod
@@ -250,13 +252,15 @@ def problem_distance(one: Problem, other: Problem) -> float:
     return math.hypot(*ratios, *elsewhere, 0.1 * (one.target != other.target))
 
 
-def fastest_of(past: Iterable[PastTrial], each: int) -> list[PastTrial]:
-    """The ``each`` fastest of measured trials, one a config, of the highest fidelity there is."""
+def best_of(past: Iterable[PastTrial], each: int, prefer: Preference) -> list[PastTrial]:
+    """The ``each`` best of measured trials, one a config, of the highest fidelity there is."""
     measured = [(p.trial.measurement, p) for p in past if p.trial.measurement is not None]
     if not measured:
         return []
     highest = max(FIDELITIES.index(m.fidelity) for m, _ in measured)
-    alike = [(m.cycles, p) for m, p in measured if FIDELITIES.index(m.fidelity) == highest]
+    alike = [
+        (m.ranked_cycles(prefer), p) for m, p in measured if FIDELITIES.index(m.fidelity) == highest
+    ]
     alike.sort(key=lambda pair: (pair[0], pair[1].job, pair[1].trial.number))
     by_config: dict[Config, PastTrial] = {}
     for _, past_trial in alike:

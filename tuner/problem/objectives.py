@@ -83,7 +83,7 @@ class Front:
 
 
 def front_of(
-    items: Iterable[_Item], figures: Callable[[_Item], tuple[int, ...] | None]
+    items: Iterable[_Item], figures: Callable[[_Item], tuple[float, ...] | None]
 ) -> list[_Item]:
     """The items whose figures are on the Pareto front, by the first objective; of equal ones only
     the first. Those without figures are left out."""
@@ -93,7 +93,7 @@ def front_of(
     return [item for found, item in sorted(counted, key=_first) if front.offer(found)]
 
 
-def _first(pair: tuple[tuple[int, ...], object]) -> tuple[int, ...]:
+def _first(pair: tuple[tuple[float, ...], object]) -> tuple[float, ...]:
     return pair[0]
 
 

@@ -24,6 +24,11 @@ FIDELITIES: tuple[Fidelity, ...] = get_args(Fidelity)
 """All fidelities, lowest first."""
 
 
+Preference = Literal["fastest", "robust"]
+"""Which of two schedules is better: the one of fewer cycles, or of fewer expected cycles."""
+PREFERENCES: tuple[Preference, ...] = get_args(Preference)
+
+
 def cycles_unit(fidelity: Fidelity) -> str:
     """The name of cycles of this fidelity."""
     return "model cycles" if fidelity == "model" else "cycles"
@@ -89,10 +94,13 @@ class Measurement:
     timed call moved between DDR and L2, both ways; ``None`` where nobody watched.
     ``overhead_cycles`` are those of the harness around each call, which ``samples`` contain and
     ``cycles`` do not; ``None`` where nobody timed them, and ``cycles`` contain them as well.
-    ``temperature_c`` is the hottest sensor after the last repeat, in degrees Celsius; ``None``
-    where there is no sensor. ``event_counts`` are the events that a timing model makes cycles of
-    (:meth:`tuner.measure.qemu.events.Events.as_dict`), for :mod:`tuner.search.doubt`. Stores keep
-    them beside the measurement: one that is read back lacks them.
+    ``expected_cycles`` is the mean over the plausible costs of a timing model, ``lowest_cycles``
+    and ``highest_cycles`` are the extremes over them (:mod:`tuner.measure.qemu.uncertain`); all
+    ``None`` where nothing is assumed. ``temperature_c`` is the hottest sensor after the last
+    repeat, in degrees Celsius; ``None`` where there is no sensor. ``event_counts`` are the events
+    that a timing model makes cycles of (:meth:`tuner.measure.qemu.events.Events.as_dict`), for
+    :mod:`tuner.search.doubt`. Stores keep them beside the measurement: one that is read back lacks
+    them.
     """
 
     cycles: int
@@ -110,6 +118,9 @@ class Measurement:
     vtcm_bytes: int | None = None
     ddr_bytes: int | None = None
     overhead_cycles: int | None = None
+    expected_cycles: int | None = None
+    lowest_cycles: int | None = None
+    highest_cycles: int | None = None
     event_counts: Mapping[str, Any] | None = field(
         default=None, compare=False, repr=False, hash=False
     )
@@ -118,6 +129,13 @@ class Measurement:
     def net_samples(self) -> tuple[int, ...]:
         """``samples`` without the harness's share: what ``cycles`` is the median of."""
         return tuple(max(sample - (self.overhead_cycles or 0), 1) for sample in self.samples)
+
+    def ranked_cycles(self, prefer: Preference) -> int:
+        """What is least for the best: ``cycles``, or where a robust schedule is preferred and
+        anything is assumed, ``expected_cycles``."""
+        if prefer == "fastest" or self.expected_cycles is None:
+            return self.cycles
+        return self.expected_cycles
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form, without ``event_counts``."""

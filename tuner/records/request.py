@@ -22,7 +22,7 @@ from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get
 from tuner.errors import UserError
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.problem.objectives import DEFAULT_OBJECTIVES, OBJECTIVES
-from tuner.records.candidate import CacheState
+from tuner.records.candidate import CacheState, Preference
 
 DEFAULT_TRIALS = 100
 """Of a job without any limit."""
@@ -46,9 +46,6 @@ MOST_WORKERS = 256
 MOST_PRIORITY = 100
 Visibility = Literal["shared", "private"]
 """Everybody who may read sees a job, an upload or a schedule, or its owner alone."""
-Preference = Literal["fastest", "robust"]
-"""Which schedule a job looks for: the one of the fewest cycles at the timing model's own costs, or
-the one that loses least wherever its assumed costs are within their bounds."""
 
 WORKLOAD, BUDGET, SEARCH, DEVICES, JOB = "Workload", "Budget", "Search", "Devices", "Job"
 GROUPS = (WORKLOAD, BUDGET, DEVICES, SEARCH, JOB)
@@ -256,13 +253,14 @@ class SearchOptions:
         metavar="NAME[,NAME]",
         example=["cycles", "code_bytes"],
     )
-    prefer: Preference = option(
-        "fastest",
-        "Which schedule is the job's best: fastest (fewest cycles) or robust (loses least on "
-        "average if costs that the timing model assumes are anywhere within their bounds).",
+    prefer: Preference | None = option(
+        None,
+        "Which schedule is the job's best: fastest (fewest cycles) or robust (fewest expected "
+        "cycles, if costs that the timing model assumes are anywhere within their bounds).",
         SEARCH,
         see="simulator.md#a-robust-choice",
-        example="robust",
+        unset="robust where cycles are the only objective and rest on assumed costs, else fastest",
+        example="fastest",
     )
     sampler: str | None = option(
         None,

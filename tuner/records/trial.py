@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tuner.records.candidate import Measurement, Problem
+from tuner.problem.objectives import figures_of
+from tuner.records.candidate import Measurement, Preference, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.request import DEFAULT_GENERATOR, DEFAULT_SAMPLER, DEFAULT_TRIALS, SearchOptions
 from tuner.space import Config
@@ -144,6 +145,7 @@ class JobSpec(SearchOptions):
 
     problem: Problem
     trials: int | None = DEFAULT_TRIALS
+    prefer: Preference = "fastest"
     sampler: str = DEFAULT_SAMPLER
     generator: str = DEFAULT_GENERATOR
     workers: int = 1
@@ -151,6 +153,20 @@ class JobSpec(SearchOptions):
     cutoff_factor: float = 4.0
     """A timed run is stopped once it needs this many times the incumbent's cycles. With several
     objectives none is: a slow one may be small."""
+
+    def figures(self, trial: Trial) -> tuple[float, ...] | None:
+        """What its search minimizes of ``trial`` (:data:`FiguresOf`): the ranked cycles, or several
+        objectives."""
+        measured = trial.measurement
+        if measured is None or len(self.objectives) > 1:
+            return figures_of(measured, self.objectives)
+        return (measured.ranked_cycles(self.prefer),)
+
+    def ranked(self, trial: Trial) -> tuple[float, int]:
+        """Least for the best of its measured trials."""
+        measured = trial.measurement
+        cycles = math.inf if measured is None else measured.ranked_cycles(self.prefer)
+        return cycles, trial.number
 
     @property
     def budget(self) -> Budget:
@@ -241,8 +257,9 @@ class Schedule:
     """A stored best: everything needed to use it and to know where it came from.
 
     ``provenance`` holds at least ``job``, ``trial``, ``space_digest``, ``toolchain`` (the whole
-    fingerprint) and ``created_at``. ``promoted`` is there and true if the measurement is that of
-    the trial's promotion, ``kernel_label`` if people call the kernel by another name.
+    fingerprint) and ``created_at``, and of a job's own ``prefer``. ``promoted`` is there and true
+    if the measurement is that of the trial's promotion, ``kernel_label`` if people call the kernel
+    by another name.
     """
 
     problem: Problem
@@ -252,6 +269,17 @@ class Schedule:
     artifact_digest: str
     symbol: str
     provenance: Mapping[str, Any] = field(hash=False)
+
+    @property
+    def prefer(self) -> Preference:
+        """The rule by which it won: that of its job, where anything is assumed."""
+        assumed = self.measurement.expected_cycles is not None
+        return "robust" if assumed and self.provenance.get("prefer") == "robust" else "fastest"
+
+    @property
+    def ranked_cycles(self) -> int:
+        """What another one of the same rule must undercut."""
+        return self.measurement.ranked_cycles(self.prefer)
 
     @property
     def kernel_label(self) -> str:
@@ -309,6 +337,7 @@ class Job:
             "space_digest": self.space_digest,
             "sampler": self.spec.sampler,
             "seed": self.spec.seed,
+            "prefer": self.spec.prefer,
             "toolchain": dict(self.toolchain if promoted_with is None else promoted_with),
             "created_at": created_at,
             **({"kernel_label": label} if (label := self.submission.kernel_label) else {}),

@@ -19,15 +19,12 @@ from tuner.measure.qemu.cycles import Floats
 from tuner.measure.qemu.events import Events
 from tuner.measure.qemu.model import ParameterSpecs, find_model, parameters_of
 from tuner.measure.qemu.predictor import Observation, Predictor
-from tuner.measure.qemu.uncertain import along, box, fittable
+from tuner.measure.qemu.uncertain import POINTS, along, box, fittable
 
 if TYPE_CHECKING:
     from tuner.problem.target import Target
-    from tuner.records.request import Preference
     from tuner.records.trial import CountedTrial
 
-POINTS = 256
-"""Points of the box that are looked at."""
 _STEPS = 65
 """Values of a cost that is varied alone."""
 TIE = 0.02
@@ -170,13 +167,11 @@ def doubt_of(
     trials: Sequence[CountedTrial],
     target: Target,
     trial: int | None = None,
-    prefer: Preference = "fastest",
 ) -> Doubt | Unknown | None:
     """The doubt about the best of ``trials``, or about the one with the number ``trial``.
 
-    The best is the one that takes the fewest cycles, or if that is what its job does ``prefer``,
-    the one that loses least over the box (:class:`Robust`). ``trials`` are those of one job for
-    ``target`` (:meth:`tuner.keeping.store.TrialStore.counted_trials`).
+    Without ``trial`` the best is the one that takes the fewest cycles. ``trials`` are those of one
+    job for ``target`` (:meth:`tuner.keeping.store.TrialStore.counted_trials`).
     ``None`` if the timing model assumes nothing, or measured nothing and no ``trial`` is named.
     """
     specs = find_model(target.arch).specs
@@ -199,9 +194,8 @@ def doubt_of(
     nominal = predictor.cycles([parameters_of(specs)])[:, 0]
     if np.any(np.abs(nominal - stored) > ROUNDED):
         return Unknown(OTHER_COSTS)
-    best: int | None = None
     if trial is None:
-        best = None if prefer == "robust" else int(np.argmin(stored))
+        best = int(np.argmin(stored))
     else:
         digest = next((one.artifact_digest for one in trials if one.number == trial), "")
         if digest not in by_object:
@@ -209,11 +203,6 @@ def doubt_of(
         best = list(by_object).index(digest)
     numbers = [one.number for one in known]
     return judged(predictor, specs, names, numbers, best)
-
-
-def is_assumed(target: Target) -> bool:
-    """Whether the timing model of ``target`` has costs that nobody has published."""
-    return bool(fittable(find_model(target.arch).specs))
 
 
 def _observed(one: CountedTrial, contexts: int) -> Observation:
@@ -226,11 +215,10 @@ def judged(
     specs: ParameterSpecs,
     names: Sequence[str],
     numbers: Sequence[int],
-    best: int | None,
+    best: int,
 ) -> Doubt:
     """The doubt about the schedule at position ``best`` of those in ``predictor``, whose trials
-    have ``numbers``, if the costs ``names`` are anywhere in the box of ``specs``; without ``best``
-    about the robust one."""
+    have ``numbers``, if the costs ``names`` are anywhere in the box of ``specs``."""
     cycles = predictor.cycles(box(specs, names, POINTS))
     loss = cycles / cycles.min(axis=0) - 1
     fastest = cycles <= cycles.min(axis=0) * (1 + 1e-9)
@@ -238,7 +226,6 @@ def judged(
     mean_loss = loss.mean(axis=1)
     nominal = predictor.cycles([parameters_of(specs)])[:, 0]
     robust = int(np.lexsort((nominal, mean_loss))[0])
-    best = robust if best is None else best
     alike = (np.abs(cycles / cycles[best] - 1) <= TIE).mean(axis=1) >= _MOSTLY
     shares = fastest.mean(axis=1)
     others = [i for i in np.argsort(-shares, kind="stable").tolist() if i != best]

@@ -84,7 +84,6 @@ class Ladder:
         store: TrialStore,
         evaluator: Evaluator,
         rung: Rung | None,
-        costs: PlausibleCosts,
     ) -> None:
         """``evaluator`` is that of the rung's measurer. ``UserError`` if promotions of an earlier
         session were measured by something else."""
@@ -93,7 +92,7 @@ class Ladder:
         self._store = store
         self._evaluator = evaluator
         self._rung = rung
-        self._costs = costs
+        self._costs = PlausibleCosts(job.spec.problem.target)
         self._limit = job.spec.promote if rung else 0
         self._trials: dict[int, Trial] = {}
         self._ended: dict[int, Promotion] = {}

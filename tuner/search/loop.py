@@ -27,7 +27,7 @@ from tuner.executor.evaluation import (
 from tuner.keeping.store import TrialStore
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
-from tuner.problem.objectives import Front, figures_of
+from tuner.problem.objectives import Front
 from tuner.records.candidate import Candidate
 from tuner.records.trial import (
     Budget,
@@ -39,9 +39,7 @@ from tuner.records.trial import (
     Schedule,
     Trial,
 )
-from tuner.search.choice import robust_schedule
 from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
-from tuner.search.plausible import PlausibleCosts, Told
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
 from tuner.search.stopping import (
@@ -148,9 +146,7 @@ class TuningLoop:
         self._abandon = abandon
         self._abandoned = 0
         self._objectives = job.spec.objectives
-        self._robust = job.spec.prefer == "robust"
-        costs = PlausibleCosts(self._problem.target)
-        self._told = Told(job.spec, costs)
+        self._told = job.spec.figures
         self._proposer = Proposer(
             space,
             job.spec.sampler,
@@ -162,20 +158,18 @@ class TuningLoop:
         self._baseline = baseline
         self._evaluator = Evaluator(generator, measurer, baseline)
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
-        self._ladder = Ladder(job, token, store=store, evaluator=promoting, rung=rung, costs=costs)
+        self._ladder = Ladder(job, token, store=store, evaluator=promoting, rung=rung)
         self._starts = generator.starts(kernel, self._problem)
         self._default = self._starts["default"]
         self._naive = self._default if kernel.default_is_naive else None
         self._textbook = self._starts["textbook"]
         self._transfers = tuple(transfers)
-        # The gain is estimated for cycles: it says nothing about several objectives, nor of cycles
-        # at other costs.
         peak = kernel.work(self._problem.workload.params).peak_cycles(self._problem.target)
-        estimable = len(self._objectives) == 1 and not self._robust
-        self._gain = GainWatch(space, job.spec.seed, peak) if estimable else None
+        estimable = len(self._objectives) == 1
+        self._gain = GainWatch(space, job.spec, peak) if estimable else None
         self._stored_gain = job.remaining
         self._front = Front()
-        self._improvements = Improvements(self._objectives, self._told)
+        self._improvements = Improvements(self._told)
         self._trials: dict[int, Trial] = {}
         self._incumbent: Trial | None = None
         self._valid, self._longest_compile_s = 0, 0.0
@@ -218,9 +212,9 @@ class TuningLoop:
         self._next_number = max(numbers, default=-1) + 1
 
     def _stored(self) -> list[Trial]:
-        """The trials of earlier sessions, with their counted events where something reads them."""
+        """The trials of earlier sessions, with their counted events where promotions need them."""
         trials = self._store.trials(self._job.id)
-        if not trials or not (self._robust or self._ladder.limit):
+        if not trials or not self._ladder.limit:
             return trials
         counts = {t.number: t.event_counts for t in self._store.counted_trials(self._job.id)}
         return [
@@ -263,15 +257,12 @@ class TuningLoop:
                 if self._gain is not None:
                     self._gain.conclude(self._searched)
             if not through:
-                if self._request is JobRequest.CANCEL:  # nobody resumes it: this is its choice
-                    self._choose()
                 return self._release(JobState.QUEUED, reason_of(self._stop))
             if self._incumbent is None:
                 return self._release(
                     JobState.FAILED,
                     reason_of_failure(self._in_order(), self._abandoned),
                 )
-            self._choose()
             for best in {t.number: t for t in (self._incumbent, self._ladder.best) if t}.values():
                 self._keep_assembly(best)
             return self._release(JobState.DONE, self._reason_of_end())
@@ -282,13 +273,6 @@ class TuningLoop:
             note = error.message if isinstance(error, HvxtuneError) else type(error).__name__
             self._release_quietly(f"interrupted: {note}")
             raise
-
-    def _choose(self) -> None:
-        """Makes the robust schedule, of a job that prefers it, the best, and offers it."""
-        schedule = robust_schedule(self._job, self._store)
-        if schedule is not None:
-            self._incumbent = self._trials[schedule.provenance["trial"]]
-            self._store.commit(self._job.id, self._token, schedule=schedule)
 
     def _hand_out(self, executor: Executor) -> bool:
         """The loop itself. False if it ended because of a request to stop."""
@@ -488,30 +472,23 @@ class TuningLoop:
     def _improve(self, trial: Trial) -> None:
         if is_foreign(trial.origin):
             return
+        ranked = self._job.spec.ranked
         if trial.measurement and (
-            self._incumbent is None or self._ranked(trial) < self._ranked(self._incumbent)
+            self._incumbent is None or ranked(trial)[0] < ranked(self._incumbent)[0]
         ):
             self._incumbent = trial
         if trial.measurement:
             self._valid += 1
             self._longest_compile_s = max(self._longest_compile_s, trial.timings.compile_s)
-        figures = figures_of(trial.measurement, self._objectives)
+        figures = self._told(trial)
         if figures is not None:
             self._front.offer(figures)
-
-    def _ranked(self, trial: Trial) -> float:
-        """The figure of a measured trial by which the best so far is found."""
-        assert trial.measurement is not None  # noqa: S101
-        figures = self._told(trial) if self._robust else None
-        return trial.measurement.cycles if figures is None else figures[0]
 
     def _commit(self, finished: Sequence[Evaluation], started: Sequence[_InFlight]) -> None:
         """One transaction: results of ``finished``, rows for ``started``, the best so far."""
         if not finished and not started:
             return
         new_best = next((e for e in finished if e.trial is self._incumbent), None)
-        if self._robust:
-            new_best = None  # it is chosen at the end
         self._store.commit(
             self._job.id,
             self._token,

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.records.trial import RemainingGain, Trial
+from tuner.records.trial import JobSpec, RemainingGain, Trial
 from tuner.search.samplers.gaussian_process import Fitter, Floats, GaussianProcess, Metric
 from tuner.search.samplers.points import Points
 from tuner.space import Config, Space
@@ -100,12 +100,14 @@ class GainEstimator:
         return np.asarray(np.maximum(0.0, best - least))
 
 
-def remaining_of(estimator: GainEstimator, trials: Sequence[Trial]) -> RemainingGain | None:
-    """The estimate after these trials of a job."""
-    measured = [(t.config, t.measurement.cycles) for t in trials if t.measurement is not None]
+def remaining_of(
+    estimator: GainEstimator, trials: Sequence[Trial], spec: JobSpec
+) -> RemainingGain | None:
+    """The estimate after these trials of a job: of what its best is chosen by."""
+    measured = [(t.config, spec.ranked(t)[0]) for t in trials if t.measurement is not None]
     return estimator.estimate(
         [config for config, _ in measured],
-        [float(cycles) for _, cycles in measured],
+        [cycles for _, cycles in measured],
         (t.config for t in trials if t.measurement is None),
     )
 
@@ -113,8 +115,9 @@ def remaining_of(estimator: GainEstimator, trials: Sequence[Trial]) -> Remaining
 class GainWatch:
     """The estimate for a search under way, renewed every few trials."""
 
-    def __init__(self, space: Space, seed: int, peak_cycles: float) -> None:
-        self._asked = space, seed, peak_cycles
+    def __init__(self, space: Space, spec: JobSpec, peak_cycles: float) -> None:
+        self._asked = space, spec.seed, peak_cycles
+        self._spec = spec
         self._estimator = GainEstimator(*self._asked)
         self._looked_at = 0
         self.remaining: RemainingGain | None = None
@@ -123,9 +126,13 @@ class GainWatch:
         """``trials``, by number, are all that have finished so far."""
         if len(trials) - self._looked_at >= _ESTIMATE_EVERY:
             self._looked_at = len(trials)
-            self.remaining = remaining_of(self._estimator, [trials[n] for n in sorted(trials)])
+            self.remaining = remaining_of(self._estimator, self._in_order(trials), self._spec)
+
+    @staticmethod
+    def _in_order(trials: Mapping[int, Trial]) -> list[Trial]:
+        return [trials[n] for n in sorted(trials)]
 
     def conclude(self, trials: Mapping[int, Trial]) -> None:
         """The last estimate: from these trials alone, whatever earlier estimates drew."""
         fresh = GainEstimator(*self._asked)
-        self.remaining = remaining_of(fresh, [trials[n] for n in sorted(trials)])
+        self.remaining = remaining_of(fresh, self._in_order(trials), self._spec)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tuner.errors import UserError
-from tuner.problem.objectives import DEFAULT_OBJECTIVES, Front, figures_of
+from tuner.problem.objectives import Front
 from tuner.records.trial import Budget, FiguresOf, RemainingGain, Trial
 
 
@@ -37,13 +37,8 @@ class Improvements:
     numbers, whatever the order they finish in. With several objectives, better is any change of
     the Pareto front."""
 
-    def __init__(
-        self,
-        objectives: Sequence[str] = DEFAULT_OBJECTIVES,
-        figures: FiguresOf | None = None,
-    ) -> None:
-        """``figures`` are those that count, if they are not the measurement's."""
-        self._figures = figures or (lambda trial: figures_of(trial.measurement, objectives))
+    def __init__(self, figures: FiguresOf) -> None:
+        self._figures = figures
         self._front = Front()
         self._since = 0
         self._next = 0

@@ -62,6 +62,7 @@ def transferred(
         each=_EACH,
         cache=job.spec.cache,
         audience=job.submission.audience,
+        prefer=job.spec.prefer,
     )
     if improved:
         past = _before_textbook(past)

@@ -25,6 +25,7 @@ from tuner.measure.qemu.session import Orders
 from tuner.measure.qemu.simulation import Runs, Simulation, simulate
 from tuner.measure.qemu.simulator import PLUGIN, find_simulator
 from tuner.measure.qemu.sources import buildable_archs
+from tuner.measure.qemu.uncertain import plausible_cycles
 from tuner.problem.objectives import OBJECTIVES
 from tuner.problem.target import TARGETS, Target
 from tuner.records.candidate import (
@@ -122,6 +123,8 @@ class QemuMeasurer(Measurer):
     def _measurement(self, problem: Problem, simulation: Simulation) -> Measurement:
         timing, target = simulation.timing, problem.target
         costs = find_model(target.arch).parameters
+        events = condensed(timing.events, costs, target.hvx_contexts)
+        plausible = plausible_cycles(events, target.arch, target.hvx_contexts)
         return Measurement(
             cycles=timing.cycles,
             core_cycles=timing.core_cycles,
@@ -136,7 +139,10 @@ class QemuMeasurer(Measurer):
             cache=self._cache,
             vtcm_bytes=simulation.results.vtcm_used_bytes,
             ddr_bytes=timing.ddr_bytes,
-            event_counts=condensed(timing.events, costs, target.hvx_contexts).as_dict(),
+            expected_cycles=plausible.expected,
+            lowest_cycles=plausible.lowest,
+            highest_cycles=plausible.highest,
+            event_counts=events.as_dict(),
         )
 
     def simulate(

@@ -1,4 +1,4 @@
-"""The costs that nobody has published, and the box of values that they may have.
+"""The costs that nobody has published, the box of values that they may have, and cycles over it.
 
 A cost is uncertain if the model's file calls it ``assumed``, or ``calibrated`` with an interval.
 """
@@ -7,12 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
-from tuner.measure.qemu.model import Parameters, ParameterSpec, ParameterSpecs, parameters_of
+from tuner.measure.qemu.cycles import Floats
+from tuner.measure.qemu.events import Events
+from tuner.measure.qemu.model import (
+    Parameters,
+    ParameterSpec,
+    ParameterSpecs,
+    find_model,
+    model_path,
+    parameters_of,
+)
+from tuner.measure.qemu.predictor import Observation, Predictor
 
+POINTS = 256
+"""Points of the box that are looked at."""
 _SEED = 18
 _INTERVAL = re.compile(r"\+- ([0-9.]+(?:e[+-]?\d+)?) at 95 % confidence")
 """As calibration writes it into the source of a cost."""
@@ -60,3 +73,39 @@ def along(specs: ParameterSpecs, name: str, steps: int) -> list[Parameters]:
     given = parameters_of(specs)
     values = np.linspace(*plausible(specs[name]), steps).tolist()
     return [replace(given, **{name: value}) for value in values]
+
+
+@dataclass(frozen=True)
+class Plausible:
+    """Model cycles over the box: their mean, least and most; ``None`` if nothing is assumed."""
+
+    expected: int | None = None
+    lowest: int | None = None
+    highest: int | None = None
+
+
+def is_assumed(arch: str) -> bool:
+    """Whether the timing model of ``arch`` has costs that nobody has published."""
+    return bool(fittable(find_model(arch).specs))
+
+
+@lru_cache(maxsize=16)
+def _costs(path: str, arch: str) -> tuple[Parameters, ...]:
+    """The points of the box of the model at ``path``."""
+    specs = find_model(arch).specs
+    return tuple(box(specs, fittable(specs), POINTS))
+
+
+def priced(events: Events, arch: str, contexts: int) -> Floats:
+    """Model cycles of one call at each of :data:`POINTS` points of the box: shape (points,)."""
+    costs = _costs(str(model_path(arch)), arch)
+    found: Floats = Predictor([Observation(0, "", 1.0, events, contexts)]).cycles(costs)[0]
+    return found
+
+
+def plausible_cycles(events: Events, arch: str, contexts: int) -> Plausible:
+    """What ``events`` may cost."""
+    if not is_assumed(arch):
+        return Plausible()
+    cycles = priced(events, arch, contexts)
+    return Plausible(round(cycles.mean()), round(cycles.min()), round(cycles.max()))

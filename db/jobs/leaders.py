@@ -1,0 +1,62 @@
+"""Which trial of a job is its best, in SQL: the least of what the job prefers
+(:meth:`tuner.records.trial.JobSpec.ranked`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy.orm import Session
+
+from db.models import JobRow, MeasurementRow, TrialRow
+
+RANKED: ColumnElement[int] = case(
+    (
+        JobRow.prefer == "robust",
+        func.coalesce(MeasurementRow.expected_cycles, MeasurementRow.cycles),
+    ),
+    else_=MeasurementRow.cycles,
+)
+"""Of a measured trial, or of a promotion; the query joins the job."""
+
+
+class Leader(NamedTuple):
+    """The best trial of a job from one origin: its figure by what the job prefers, and its
+    ``cycles``. Leaders in order are best first."""
+
+    ranked: int
+    number: int
+    cycles: int
+    origin: str
+
+
+def leaders(session: Session, of_jobs: ColumnElement[bool]) -> dict[str, list[Leader]]:
+    """Of each job with a measured trial, by its id."""
+    place = func.row_number().over(
+        partition_by=(TrialRow.job_id, TrialRow.origin), order_by=(RANKED, TrialRow.number)
+    )
+    each = (
+        select(
+            TrialRow.job_id,
+            RANKED.label("ranked"),
+            TrialRow.number,
+            MeasurementRow.cycles,
+            TrialRow.origin,
+            place.label("place"),
+        )
+        .join(JobRow, JobRow.id == TrialRow.job_id)
+        .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
+        .where(of_jobs)
+        .subquery()
+    )
+    found: dict[str, list[Leader]] = {}
+    for job_id, *figures, _ in session.execute(select(each).where(each.c.place == 1)):
+        found.setdefault(job_id, []).append(Leader(*figures))
+    return found
+
+
+def least_cycles(of: Iterable[Leader]) -> int | None:
+    """The cycles of the best of ``of``."""
+    best = min(of, default=None)
+    return None if best is None else best.cycles
