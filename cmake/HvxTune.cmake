@@ -55,16 +55,17 @@ endif()
 
 function(hvxtune_schedule)
     cmake_parse_arguments(
-        PARSE_ARGV 0 arg "SCHEDULE" "TARGET;KERNEL;CONTRACT;TARGET_ARCH;CACHE;SERVER;FROM;LOCK"
+        PARSE_ARGV 0 arg "SCHEDULE" "TARGET;KERNEL;CONTRACT;TARGET_ARCH;CACHE;PREFER;SERVER;FROM;LOCK"
         "PARAMS;SOURCES")
     _hvxtune_require(hvxtune_schedule TARGET KERNEL)
     set(name "${arg_TARGET}")
     _hvxtune_default(arg_CONTRACT static)
     _hvxtune_default(arg_CACHE warm)
+    _hvxtune_default(arg_PREFER robust)
 
     set(folder "${CMAKE_CURRENT_BINARY_DIR}/hvxtune/${name}")
     set(options "${arg_KERNEL}" --contract "${arg_CONTRACT}" --cache "${arg_CACHE}"
-        --output "${folder}")
+        --prefer "${arg_PREFER}" --output "${folder}")
     foreach(param IN LISTS arg_PARAMS)
         list(APPEND options --param "${param}")
     endforeach()

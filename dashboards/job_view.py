@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from db.jobs.leaders import Leader
 from db.jobs.queries import JobOverview
 from service.json_forms import peak_cycles
 from tuner.errors import UserError
@@ -91,9 +92,9 @@ class JobView:
         return not self.job.state.ended
 
     @property
-    def best(self) -> int | None:
-        """Cycles of the fastest verified trial, or of the robust one that the job chose."""
-        return self.overview.summary.best_cycles
+    def best(self) -> Leader | None:
+        """The best verified trial, by what the job prefers."""
+        return self.overview.summary.best
 
     @property
     def finished(self) -> int:
@@ -108,7 +109,7 @@ class JobView:
     @property
     def share_of_peak(self) -> float | None:
         """Least cycles over best ones."""
-        return self.peak / self.best if self.peak and self.best else None
+        return self.peak / self.best.cycles if self.peak and self.best else None
 
     @cached_property
     def headline(self) -> Headline | None:

@@ -11,7 +11,7 @@ import time
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -19,6 +19,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from tuner.kernels import PACKAGE_PREFIX, PIPELINE_PREFIX
+from tuner.records.candidate import cycles_text
 
 VERSIONED = (PIPELINE_PREFIX, PACKAGE_PREFIX)
 ABSENT = "\N{EN DASH}"
@@ -57,6 +58,7 @@ def environment() -> Environment:
     )
     made.filters.update(
         count=count,
+        cycles=cycles,
         separated=separated,
         ratio=ratio,
         share=share,
@@ -77,6 +79,24 @@ def environment() -> Environment:
 def count(value: float | None) -> str:
     """``12,345``."""
     return ABSENT if value is None else f"{value:,.0f}"
+
+
+class _Measured(Protocol):
+    """What has cycles and their range."""
+
+    @property
+    def cycles(self) -> int: ...
+    @property
+    def lowest_cycles(self) -> int | None: ...
+    @property
+    def highest_cycles(self) -> int | None: ...
+
+
+def cycles(of: _Measured | None) -> str:
+    """``68,998 (to 71,000)``."""
+    if of is None:
+        return ABSENT
+    return cycles_text(of.cycles, of.lowest_cycles, of.highest_cycles)
 
 
 _NUMBER = re.compile(r"(?<![\w.,:/#-])\d{5,15}(?![\w/]|[.,:]\d)")

@@ -25,7 +25,7 @@ from db.engine import WRITING, without_time_limits
 from db.place import Place
 from tuner.errors import StoreError
 
-SCHEMA_VERSION: Final = "0001"
+SCHEMA_VERSION: Final = "0002"
 _VERSION = Table("schema_version", MetaData(), Column("version", String(32), nullable=False))
 _LOCK_KEY = 0x68767874756E65
 """Among PostgreSQL's advisory locks: the letters of hvxtune's name."""

@@ -99,6 +99,7 @@ class Here(BlockingClient):
             problem,
             cache=options.get("cache", "warm"),
             min_fidelity=options.get("min_fidelity", "model"),
+            prefer=options.get("prefer", "robust"),
             audience=local_user(),
         )
         return Best(schedule_json(stored_best(self.kept, lookup)))

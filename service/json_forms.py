@@ -114,7 +114,7 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 _FIGURES = (
     "cycles packets stalls core_cycles fidelity device cache overhead_cycles temperature_c"
-    " vtcm_bytes"
+    " vtcm_bytes expected_cycles lowest_cycles highest_cycles"
 )
 
 
@@ -190,6 +190,8 @@ def summary_json(summary: JobSummary) -> dict[str, Any]:
     return {
         **job_json(summary.job),
         **_named(summary, "interrupted finished pending best_cycles waits"),
+        "best_lowest_cycles": None if summary.best is None else summary.best.lowest_cycles,
+        "best_highest_cycles": None if summary.best is None else summary.best.highest_cycles,
         "outcomes": {outcome.value: count for outcome, count in summary.outcomes.items()},
         **annotation_json(summary.annotation),
     }

@@ -172,7 +172,7 @@ def _measured(store: SqlStore, kernel: str | None = None) -> list[JobView]:
 def _label(view: JobView) -> str:
     """Enough of a job to choose it by; what tells two of a workload apart first."""
     problem = view.job.spec.problem
-    best = f"{view.best:,} cycles" if view.best else "nothing measured"
+    best = f"{view.best.cycles:,} cycles" if view.best else "nothing measured"
     made = moment(view.job.created_at)[:16]
     what = f"{view.name} {shape(dict(view.params))}"
     parts = (view.id, best, what, problem.contract.value, problem.target.name, made)

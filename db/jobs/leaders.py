@@ -22,12 +22,14 @@ RANKED: ColumnElement[int] = case(
 
 
 class Leader(NamedTuple):
-    """The best trial of a job from one origin: its figure by what the job prefers, and its
-    ``cycles``. Leaders in order are best first."""
+    """The best trial of a job from one origin: its figure by what the job prefers, its ``cycles``
+    and their range. Leaders in order are best first."""
 
     ranked: int
     number: int
     cycles: int
+    lowest_cycles: int | None
+    highest_cycles: int | None
     origin: str
 
 
@@ -42,6 +44,8 @@ def leaders(session: Session, of_jobs: ColumnElement[bool]) -> dict[str, list[Le
             RANKED.label("ranked"),
             TrialRow.number,
             MeasurementRow.cycles,
+            MeasurementRow.lowest_cycles,
+            MeasurementRow.highest_cycles,
             TrialRow.origin,
             place.label("place"),
         )
@@ -56,7 +60,12 @@ def leaders(session: Session, of_jobs: ColumnElement[bool]) -> dict[str, list[Le
     return found
 
 
-def least_cycles(of: Iterable[Leader]) -> int | None:
-    """The cycles of the best of ``of``."""
-    best = min(of, default=None)
+def best_of(leaders: Iterable[Leader]) -> Leader | None:
+    """The best of them, if any."""
+    return min(leaders, key=lambda one: (one.ranked, one.number), default=None)
+
+
+def least_cycles(leaders: Iterable[Leader]) -> int | None:
+    """The cycles of the best of them."""
+    best = best_of(leaders)
     return None if best is None else best.cycles

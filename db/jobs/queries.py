@@ -18,7 +18,7 @@ from db.jobs import waiting
 from db.jobs.annotations import annotations_of, has_tag
 from db.jobs.claims import Owner, is_held, owner_of
 from db.jobs.finding import find_job
-from db.jobs.leaders import Leader, leaders, least_cycles
+from db.jobs.leaders import Leader, best_of, leaders, least_cycles
 from db.jobs.trials import BASELINES, UNSEARCHED
 from db.models import (
     AnnotationRow,
@@ -44,7 +44,7 @@ class JobSummary:
     """A job with its trials counted, not loaded.
 
     ``outcomes`` has the outcomes that occurred, ``pending`` counts trials handed out and not
-    finished, ``best_cycles`` is of the best verified trial. ``owner`` is the process that works
+    finished, ``best`` is the best verified trial. ``owner`` is the process that works
     on it now. ``interrupted`` means that the job says ``running`` but its process is gone: it
     can be resumed. ``waits`` is why nobody works on it, or what its work waits for
     (:mod:`db.jobs.waiting`). ``annotation`` is its comment and tags.
@@ -53,11 +53,16 @@ class JobSummary:
     job: Job
     outcomes: Mapping[Outcome, int] = field(hash=False)
     pending: int
-    best_cycles: int | None
+    best: Leader | None
     owner: Owner | None
     interrupted: bool
     waits: str = ""
     annotation: Annotation = field(default_factory=Annotation)
+
+    @property
+    def best_cycles(self) -> int | None:
+        """Those of the best."""
+        return None if self.best is None else self.best.cycles
 
     @property
     def finished(self) -> int:
@@ -148,7 +153,7 @@ def _summary(
         job=job_record(row),
         outcomes={outcome: counts[outcome] for outcome in Outcome if outcome in counts},
         pending=counts[None],
-        best_cycles=_least(tallies, searched),
+        best=best_of(one.leader for one in tallies if one.leader and one.origin in searched),
         owner=owner_of(row) if held else None,
         interrupted=row.state is JobState.RUNNING and not held,
         waits=waits,

@@ -21,7 +21,7 @@ from service.schedules.forms import exact_text
 from service.schedules.neighbours import Neighbours
 from tuner.errors import UserError
 from tuner.keeping.best import other_targets
-from tuner.records.candidate import CacheState, Fidelity
+from tuner.records.candidate import CacheState, Fidelity, Preference
 
 PIECE_S = 0.05
 """No further look-up of a piece begins after this: others wait, or the client has gone."""
@@ -37,6 +37,7 @@ class Question:
     contract: str
     cache: CacheState
     min_fidelity: Fidelity
+    prefer: Preference
     allow_nearest: bool
     enqueue: bool
     owner: str
@@ -51,6 +52,7 @@ class Question:
             contract=self.contract,
             cache=self.cache,
             min_fidelity=self.min_fidelity,
+            prefer=self.prefer,
             allow_nearest=self.allow_nearest,
             enqueue=self.enqueue,
             owner=self.owner,

@@ -23,7 +23,7 @@ from service.cli.output import (
     table,
     time_text,
 )
-from service.cli.summary import count_text, form_label, print_result, worded
+from service.cli.summary import count_text, form_label, print_result, told_cycles, worded
 from service.cli.watching import Watch, refuse_json, shown_until_stopped
 from tuner.records.outcome import Outcome
 from tuner.records.request import SearchOptions, options_of, told
@@ -103,7 +103,7 @@ def _jobs_table(found: list[dict[str, Any]]) -> RenderableType:
                 time_text(row["created_at"]),
                 sum(row["outcomes"].values()),
                 row["outcomes"].get(Outcome.OK.value, 0),
-                "" if row["best_cycles"] is None else f"{row['best_cycles']:,}",
+                told_cycles(row, "best_"),
                 row.get("what") or form_label(row),
                 *(of_search[name].shown(row.get(name)) for name in listed),
                 *(" ".join(row.get(name) or ()) for name in tags),
@@ -207,7 +207,7 @@ def _print_trials(trials: list[dict[str, Any]]) -> None:
             [
                 trial["trial"],
                 trial["outcome"],
-                "" if trial["cycles"] is None else f"{trial['cycles']:,}",
+                told_cycles(trial),
                 "" if trial["cycles"] is None else count_text(trial["packets"]),
                 trial["origin"],
                 trial["error"] or " ".join(f"{k}={v}" for k, v in trial["config"].items()),

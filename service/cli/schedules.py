@@ -38,17 +38,22 @@ from service.labels import shown_name
 from service.suggested_files import way_to
 from tuner.errors import NotStoredError, UserError
 from tuner.problem.default_target import DEFAULT_TARGET
-from tuner.records.candidate import Fidelity
+from tuner.records.candidate import Fidelity, Preference
 
 if TYPE_CHECKING:
     from service.client import Best
     from service.client.blocking import BestOptions, FileKind
     from service.fetching import Fetched
     from service.fetching.sources import Source
-    from tuner.keeping.best import Lookup
-    from tuner.records.candidate import CacheState, Problem
 
 DEFAULT_LOCK = Path("hvxtune.lock")
+Prefer = Annotated[
+    Preference,
+    typer.Option(
+        "--prefer",
+        help="Which comes first: robust (fewest expected cycles) or fastest (fewest cycles).",
+    ),
+]
 LeastFidelity = Annotated[
     Fidelity,
     typer.Option(
@@ -64,6 +69,7 @@ def best(
     contract: ContractName = DEFAULT_CONTRACT,
     cache: CacheName = "warm",
     min_fidelity: LeastFidelity = "model",
+    prefer: Prefer = "robust",
     object_file: ObjectFile = None,
     header_file: HeaderFile = None,
     schedule_file: ScheduleFile = None,
@@ -77,7 +83,12 @@ def best(
         "schedule": schedule_file,
     }
     wanted = {kind: path for kind, path in places.items() if path is not None}
-    options: BestOptions = {"contract": contract, "cache": cache, "min_fidelity": min_fidelity}
+    options: BestOptions = {
+        "contract": contract,
+        "cache": cache,
+        "min_fidelity": min_fidelity,
+        "prefer": prefer,
+    }
     if target is not None:
         options["target"] = target
     with connected(server) as client:
@@ -113,12 +124,6 @@ def _best_json(found: Best, doubt: dict[str, Any] | None) -> dict[str, Any]:
     return {**found.document, **more}
 
 
-def _lookup(problem: Problem, cache: CacheState, min_fidelity: Fidelity) -> Lookup:
-    from tuner.keeping.best import lookup_of
-
-    return lookup_of(problem, cache=cache, min_fidelity=min_fidelity)
-
-
 def write_file(path: Path, files: Mapping[str, bytes], kind: str) -> None:
     """Writes a file whole or not at all: a build must never link half an object."""
     from tuner.machine.whole_files import write_whole
@@ -152,6 +157,7 @@ def fetch(
     contract: ContractName = DEFAULT_CONTRACT,
     cache: CacheName = "warm",
     min_fidelity: LeastFidelity = "model",
+    prefer: Prefer = "robust",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -224,6 +230,7 @@ def fetch(
             "--contract": contract != DEFAULT_CONTRACT,
             "--cache": cache != "warm",
             "--min-fidelity": min_fidelity != "model",
+            "--prefer": prefer != "robust",
             "--schedule": schedule,
             "--source": bool(source),
         }
@@ -248,10 +255,11 @@ def fetch(
     from service.fetching import fetch as fetch_files
     from service.fetching.fetch import default_name
     from service.fetching.generator_header import digest_of_sources
+    from tuner.keeping.best import lookup_of
 
     problem = read_problem(kernel, param, target, contract)
     called = shown_name(problem.workload.kernel)
-    lookup = _lookup(problem, cache, min_fidelity)
+    lookup = lookup_of(problem, cache=cache, min_fidelity=min_fidelity, prefer=prefer)
     sources = digest_of_sources(source or ())
     wish = Wish(name or default_name(problem, called), lookup, schedule, sources)
     with pinning.source() as offers:
@@ -284,6 +292,7 @@ def _update_all(pinning: Pinning, output: Path | None, *, as_json: bool) -> None
     from service.fetching import fetch as fetch_files
     from service.fetching.pins import Pin, read_pins
     from tuner.jobs.tuning import find_problem
+    from tuner.keeping.best import lookup_of
 
     pins = read_pins(pinning.lock)
     if not pins:
@@ -297,7 +306,11 @@ def _update_all(pinning: Pinning, output: Path | None, *, as_json: bool) -> None
                 sys.stderr.write(f"{name}: a network; `hvxtune fetch --network` updates it\n")
                 continue
             problem = find_problem(pin.kernel, pin.params, pin.target, pin.contract)
-            lookup = _lookup(problem, "cold" if pin.cache == "cold" else "warm", "model")
+            lookup = lookup_of(
+                problem,
+                cache="cold" if pin.cache == "cold" else "warm",
+                prefer="fastest" if pin.prefer == "fastest" else "robust",
+            )
             wish = Wish(name, lookup, bool(pin.schedule_file), pin.source)
             folder = output or Path(aside)
             fetched = fetch_files(

@@ -10,7 +10,7 @@ from service.cli.output import print_command, print_line, print_sentence, print_
 from service.json_forms import measurement_json, peak_cycles
 from service.suggested_files import suggested
 from tuner.problem.default_target import DEFAULT_TARGET
-from tuner.records.candidate import cycles_unit
+from tuner.records.candidate import cycles_text, cycles_unit
 from tuner.records.request import DEFAULT_CONTRACT
 from tuner.records.trial import NOT_REACHED, UNREACHED, JobState
 
@@ -133,7 +133,7 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
         print_sentence(f"stored in {result['stored_in']}")
         if result.get("prefer") == "robust":
             print_sentence(
-                "`best` answers it unless another job stored a schedule of fewer model cycles"
+                "chosen by its expected cycles: the fewest on average over the plausible costs"
             )
     print_line()
     _print_next(result, client)
@@ -183,7 +183,7 @@ def print_figures(figures: Mapping[str, Any], name: str = "") -> None:
     """:func:`print_measurement` of the JSON form of a measurement."""
     from tuner.measure.statistics import summarize
 
-    parts = [f"{figures['cycles']:,} cycles ({figures['fidelity']}, caches {figures['cache']})"]
+    parts = [f"{told_cycles(figures)} cycles ({figures['fidelity']}, caches {figures['cache']})"]
     samples = figures["samples"]
     if len(samples) > 1:
         parts.append(f"the median of {len(samples)}, spread {summarize(samples).spread:.1%}")
@@ -217,7 +217,15 @@ def _figures(trial: Mapping[str, Any] | None, told: Mapping[str, Any] | None) ->
         return [str(trial["outcome"]), "", "", ""]
     speedup = "" if told is None else f"{told['cycles'] / cycles:.2f}x"
     share = f"{trial['share_of_peak']:.1%}"
-    return [f"{cycles:,}", count_text(trial["packets"]), share, speedup]
+    return [told_cycles(trial), count_text(trial["packets"]), share, speedup]
+
+
+def told_cycles(form: Mapping[str, Any], of: str = "") -> str:
+    """The cycles in the JSON form of what was measured, with their range; empty if it was not.
+    ``of`` is what the names of the figures begin with."""
+    names = (f"{of}cycles", f"{of}lowest_cycles", f"{of}highest_cycles")
+    cycles, lowest, highest = map(form.get, names)
+    return "" if cycles is None else cycles_text(cycles, lowest, highest)
 
 
 def count_text(value: int | None) -> str:

@@ -32,7 +32,7 @@ from service.client.cache import ClientCache, KeptAnswer
 from service.client.persistence import Attempts, Event, Pause, may_change, unreachable
 from tuner.errors import HvxtuneError, UserError
 from tuner.problem.default_target import named_target
-from tuner.records.candidate import CacheState, Fidelity
+from tuner.records.candidate import CacheState, Fidelity, Preference
 from tuner.records.request import BUDGET, JobOptions, of_group, require_known
 
 FileKind = Literal["object", "header", "schedule", "loopnest", "assembly", "provenance"]
@@ -51,6 +51,7 @@ class BestOptions(TypedDict, total=False):
     contract: str
     cache: CacheState
     min_fidelity: Fidelity
+    prefer: Preference
     allow_nearest: bool
     on_miss: Literal["enqueue"] | None
 

@@ -156,6 +156,7 @@ def _require_pinned(wish: Wish, pin: Pin, lock: Path) -> None:
         for what, pinned, fits, asked in (
             ("for caches", pin.cache, pin.cache == lookup.cache, lookup.cache),
             ("of fidelity", pin.fidelity, pin.fidelity in lookup.fidelities, lookup.min_fidelity),
+            ("the", pin.prefer, pin.prefer == lookup.prefer, lookup.prefer),
         ):
             if not fits:
                 raise UserError(
@@ -192,6 +193,7 @@ def _pin_of(wish: Wish, offer: Offer, header_digest: str) -> Pin:
         cycles=offer.cycles,
         fidelity=offer.fidelity,
         cache=wish.lookup.cache,
+        prefer=wish.lookup.prefer,
     )
 
 

@@ -50,6 +50,8 @@ class Pin:
     cycles: int
     fidelity: str
     cache: str
+    prefer: str = "robust"
+    """The rule asked for, by which it was the best."""
     schedule_file: str = ""
     """SHA-256 of the ``.schedule.h``, if that was fetched."""
     source: str = ""

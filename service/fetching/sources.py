@@ -177,6 +177,8 @@ def best_there(client: BlockingClient, lookup: Lookup) -> Best:
     }
     if lookup.min_fidelity != "model":
         options["min_fidelity"] = lookup.min_fidelity
+    if lookup.prefer != "robust":
+        options["prefer"] = lookup.prefer
     return client.best(problem.workload.kernel, problem.workload.params, **options)
 
 

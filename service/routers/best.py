@@ -148,6 +148,7 @@ def question_of(
         contract=workload.contract or asked.contract,
         cache=asked.cache,
         min_fidelity=asked.min_fidelity,
+        prefer=asked.prefer,
         allow_nearest=asked.allow_nearest,
         enqueue=asked.on_miss is not None,
         owner=owner,

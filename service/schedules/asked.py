@@ -16,7 +16,15 @@ from tuner.kernels import PIPELINE_PREFIX, Kernel, find_kernel
 from tuner.problem.contract import Contract, find_contract
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.problem.target import Target, find_target
-from tuner.records.candidate import CACHE_STATES, FIDELITIES, CacheState, Fidelity, Problem
+from tuner.records.candidate import (
+    CACHE_STATES,
+    FIDELITIES,
+    PREFERENCES,
+    CacheState,
+    Fidelity,
+    Preference,
+    Problem,
+)
 from tuner.records.request import DEFAULT_CONTRACT
 
 
@@ -44,6 +52,7 @@ def ask(
     contract: str = DEFAULT_CONTRACT,
     cache: CacheState = "warm",
     min_fidelity: Fidelity = "model",
+    prefer: Preference = "robust",
     allow_nearest: bool = False,
     enqueue: bool = False,
     owner: str,
@@ -52,7 +61,7 @@ def ask(
     found = find_kernel(kernel)
     problem = found.problem(params, find_contract(contract), find_target(target))
     contracts = found.kept_contracts(problem)
-    lookup = Lookup(problem, contracts, cache, min_fidelity, audience=owner)
+    lookup = Lookup(problem, contracts, cache, min_fidelity, audience=owner, prefer=prefer)
     return Asked(found, lookup, allow_nearest, enqueue)
 
 
@@ -98,12 +107,14 @@ class _Terms(NamedTuple):
     contract: Contract
     cache: CacheState
     min_fidelity: Fidelity
+    prefer: Preference
     allow_nearest: bool
 
 
 _NAMES: Final = frozenset(
-    {b"kernel", b"target", b"contract", b"cache", b"min_fidelity", b"allow_nearest"}
+    {b"kernel", b"target", b"contract", b"cache", b"min_fidelity", b"prefer", b"allow_nearest"}
 )
+_PREFERENCES: Final[dict[str, Preference]] = {prefer: prefer for prefer in PREFERENCES}
 _SWITCHES: Final = {"true": True, "false": False}
 _CACHES: Final[dict[str, CacheState]] = {state: state for state in CACHE_STATES}
 _FIDELITIES: Final[dict[str, Fidelity]] = {fidelity: fidelity for fidelity in FIDELITIES}
@@ -122,19 +133,20 @@ def _terms(others: bytes) -> _Terms | None:
     kernel = given.get("kernel")
     cache = _CACHES.get(given.get("cache", "warm"))
     fidelity = _FIDELITIES.get(given.get("min_fidelity", "model"))
+    prefer = _PREFERENCES.get(given.get("prefer", "robust"))
     nearest = _SWITCHES.get(given.get("allow_nearest", "false"))
     if kernel is None or kernel.startswith(PIPELINE_PREFIX):
         return None  # what is derived may take a process of its own
-    if cache is None or fidelity is None or nearest is None:
+    if cache is None or fidelity is None or prefer is None or nearest is None:
         return None
     target = find_target(given.get("target", DEFAULT_TARGET))
     contract = find_contract(given.get("contract", DEFAULT_CONTRACT))
-    return _Terms(kernel, target, contract, cache, fidelity, nearest)
+    return _Terms(kernel, target, contract, cache, fidelity, prefer, nearest)
 
 
 def _asked(terms: _Terms, params: Mapping[str, int], owner: str) -> Asked:
     kernel = find_kernel(terms.kernel)
     problem = kernel.problem(params, terms.contract, terms.target)
     contracts = kernel.kept_contracts(problem)
-    lookup = Lookup(problem, contracts, terms.cache, terms.min_fidelity, "", owner)
+    lookup = Lookup(problem, contracts, terms.cache, terms.min_fidelity, "", owner, terms.prefer)
     return Asked(kernel, lookup, terms.allow_nearest)

@@ -261,6 +261,8 @@ class JobStandingForm(JobForm):
     finished: int = Field(description="Trials of every outcome.")
     pending: int = Field(description="Trials handed out and not finished.")
     best_cycles: int | None
+    best_lowest_cycles: int | None = Field(description="Over the timing model's plausible costs.")
+    best_highest_cycles: int | None = Field(description="The most over them.")
     waits: str = Field(
         examples=["no conductor has qemu: process 4711 on lab7: this machine has no qemu-hexagon"],
         description="Why nobody works on it now, or what its work waits for; empty otherwise.",

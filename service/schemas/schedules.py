@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from service.schemas.common import PageQuery, ProblemDetails, Strict, Visibility
 from tuner.problem.default_target import DEFAULT_TARGET
-from tuner.records.candidate import CacheState, Fidelity
+from tuner.records.candidate import CacheState, Fidelity, Preference
 from tuner.records.request import DEFAULT_CONTRACT
 
 MOST_WORKLOADS = 1000
@@ -23,6 +23,11 @@ class BestOptions(Strict):
     cache: CacheState = Field("warm", description="Caches when the timed call began.")
     min_fidelity: Fidelity = Field(
         "model", description="The least fidelity to accept; the highest there is comes first."
+    )
+    prefer: Preference = Field(
+        "robust",
+        description="Which comes first: `robust` (fewest expected cycles) or `fastest` (fewest "
+        "cycles), whichever its job looked for.",
     )
     allow_nearest: bool = Field(
         False, description="Whether the config of a near shape may answer, said to be such."
@@ -110,6 +115,12 @@ class ScheduleForm(BaseModel):
     fidelity: Fidelity
     device: str = Field(examples=["qemu-7.2"])
     cache: CacheState
+    prefer: Preference = Field(description="The rule by which it won.")
+    expected_cycles: int | None = Field(
+        description="The mean over the timing model's plausible costs; null: nothing is assumed."
+    )
+    lowest_cycles: int | None = Field(description="The least over them.")
+    highest_cycles: int | None = Field(description="The most over them.")
     samples: list[int] = Field(description="Every repeat, in cycles.", examples=[[81766]])
     overhead_cycles: int | None = Field(
         description="Of the harness in each sample, which `cycles` are without; null where it is "

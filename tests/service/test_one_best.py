@@ -37,7 +37,7 @@ def words(row: Row) -> list[str]:
     params = [f"-p{name}={value}" for name, value in lookup.problem.workload.params.items()]
     return [
         *("gemm_u8", *params, "--contract", row.contract, "--cache", row.cache),
-        *("--min-fidelity", row.min_fidelity, "--json"),
+        *("--min-fidelity", row.min_fidelity, "--prefer", row.prefer, "--json"),
     ]
 
 
@@ -50,6 +50,7 @@ def query(row: Row) -> dict[str, Any]:
         "contract": row.contract,
         "cache": row.cache,
         "min_fidelity": row.min_fidelity,
+        "prefer": row.prefer,
     }
 
 
@@ -113,6 +114,7 @@ class TestRest(AtEntrance):
                 "contract": row.contract,
                 "cache": row.cache,
                 "min_fidelity": row.min_fidelity,
+                "prefer": row.prefer,
             },
         ).json()["items"][0]
         statuses = {single.status_code, slow.status_code, batch["status"]}

@@ -20,7 +20,7 @@ from tuner.keeping.store import TrialStore
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import Artifact, CacheState, Fidelity, Problem
+from tuner.records.candidate import Artifact, CacheState, Fidelity, Preference, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobSpec, JobState, Schedule, Submission, Trial
 from tuner.space import Config
@@ -52,6 +52,10 @@ class Stored:
     """Whether its config is outside its space now."""
     quarantined: bool = False
     private_of: str = ""
+    expected: int | None = None
+    """Its expected cycles, where anything is assumed."""
+    prefer: Preference = "robust"
+    """By its job."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class Row:
     shape: Mapping[str, int] | None = None
     audience: str = ""
     toolchain: Mapping[str, str] | None = None
+    prefer: Preference = "robust"
 
     @property
     def lookup(self) -> Lookup:
@@ -77,6 +82,7 @@ class Row:
             min_fidelity=self.min_fidelity,
             toolchain=self.toolchain,
             audience=self.audience,
+            prefer=self.prefer,
         )
 
 
@@ -110,6 +116,32 @@ ROWS: Final = (
         (Stored(60, "stride", shape=RAGGED), Stored(70, "host", shape=RAGGED)),
         70,
         shape=RAGGED,
+    ),
+    Row(
+        "fewer expected cycles come before fewer cycles",
+        (Stored(120, expected=130), Stored(100, expected=150)),
+        120,
+    ),
+    Row(
+        "unless the fastest is asked for",
+        (Stored(120, expected=130), Stored(100, expected=150, prefer="fastest")),
+        100,
+        prefer="fastest",
+    ),
+    Row(
+        "each rule keeps its own best",
+        (Stored(100, expected=150, prefer="fastest"), Stored(120, expected=130)),
+        120,
+    ),
+    Row(
+        "whichever rule found it, what is better by the rule asked for is the answer",
+        (Stored(120, expected=130), Stored(110, expected=115, prefer="fastest")),
+        110,
+    ),
+    Row(
+        "where nothing is assumed the rules agree",
+        (Stored(50, fidelity="hardware", prefer="fastest"), Stored(40, fidelity="hardware")),
+        40,
     ),
     Row("another shape is another problem", (Stored(10, shape=RAGGED),), None),
     Row("cold caches do not answer for warm ones", (Stored(10, cache="cold"),), None),
@@ -219,11 +251,20 @@ def put(store: TrialStore, stored: Stored, number: int) -> str:
     code = b"\x7fELF" + number.to_bytes(4, "big") * 100 + of.symbol.encode() + b"\0"
     files = {"object": code, "header": b"int f(void);\n", "schedule": b"//\n"}
     made = Artifact(digest_of_bytes(code), of.symbol, files)
-    measured = replace(measurement(stored.cycles, stored.fidelity), cache=stored.cache)
+    measured = replace(
+        measurement(stored.cycles, stored.fidelity),
+        cache=stored.cache,
+        expected_cycles=stored.expected,
+        lowest_cycles=stored.expected and min(stored.cycles, stored.expected),
+        highest_cycles=stored.expected and max(stored.cycles, stored.expected),
+    )
     tenant = stored.private_of
     submission = Submission(tenant, owner=tenant, private=True) if tenant else None
     job = store.create_job(
-        JobSpec(problem=of, generator="halide", cache=stored.cache), space, named, submission
+        JobSpec(problem=of, generator="halide", cache=stored.cache, prefer=stored.prefer),
+        space,
+        named,
+        submission,
     )
     token = store.claim(job.id)
     trial = Trial(

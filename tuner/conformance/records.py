@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from tuner.identity import digest_of_bytes
 from tuner.kernels import find_kernel
+from tuner.measure.qemu.events import Events
+from tuner.measure.qemu.uncertain import plausible_cycles
 from tuner.problem.contract import Contract
-from tuner.problem.target import find_target
+from tuner.problem.target import Target, find_target
 from tuner.problem.workload import Workload
 from tuner.records.candidate import Artifact, Fidelity, Measurement, Problem
 from tuner.records.outcome import Outcome
@@ -142,3 +145,17 @@ def schedule(
         },
     }
     return Schedule(**{**values, **changes})
+
+
+def as_counted(measured: Measurement, target: Target) -> Measurement:
+    """``measured`` with what its counted events may cost on ``target``."""
+    if measured.event_counts is None:
+        return measured
+    events = Events.from_dict(measured.event_counts)
+    found = plausible_cycles(events, target.arch, target.hvx_contexts)
+    return replace(
+        measured,
+        expected_cycles=found.expected,
+        lowest_cycles=found.lowest,
+        highest_cycles=found.highest,
+    )

@@ -102,7 +102,12 @@ def result(job_id: str, store: TrialStore) -> TuneResult:
         headline=headline({name: _cycles(one) for name, one in told.items()}, _cycles(best)),
         best=best,
         schedule=store.best(
-            lookup_of(problem, cache=job.spec.cache, audience=job.submission.audience)
+            lookup_of(
+                problem,
+                cache=job.spec.cache,
+                audience=job.submission.audience,
+                prefer=job.spec.prefer,
+            )
         ),
         interrupted=not job.state.ended,
         promoted=[trial for trial in trials if trial.number in {p.trial for p in promotions}],

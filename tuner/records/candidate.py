@@ -34,6 +34,27 @@ def cycles_unit(fidelity: Fidelity) -> str:
     return "model cycles" if fidelity == "model" else "cycles"
 
 
+TOLD_FROM = 0.02
+"""From which share of the cycles on their range is told."""
+
+
+def cycles_text(cycles: int, lowest: int | None = None, highest: int | None = None) -> str:
+    """``68,998 (to 71,000)``: cycles, and how far plausible costs take them where that matters."""
+    told = f"{cycles:,}"
+    down = lowest is not None and lowest < (1 - TOLD_FROM) * cycles
+    up = highest is not None and highest > (1 + TOLD_FROM) * cycles
+    if down and up:
+        return f"{told} ({_rounded(lowest)} to {_rounded(highest)})"
+    if down or up:
+        return f"{told} ({f'to {_rounded(highest)}' if up else f'from {_rounded(lowest)}'})"
+    return told
+
+
+def _rounded(cycles: int | None) -> str:
+    """To three digits: what is assumed has no more."""
+    return f"{int(float(f'{cycles or 0:.3g}')):,}"
+
+
 OF_SCHEDULES = "halide"
 """The code generator of configs for which none is named: they are schedules of a kernel."""
 
@@ -129,6 +150,11 @@ class Measurement:
     def net_samples(self) -> tuple[int, ...]:
         """``samples`` without the harness's share: what ``cycles`` is the median of."""
         return tuple(max(sample - (self.overhead_cycles or 0), 1) for sample in self.samples)
+
+    @property
+    def cycles_text(self) -> str:
+        """``cycles`` with their range, for people."""
+        return cycles_text(self.cycles, self.lowest_cycles, self.highest_cycles)
 
     def ranked_cycles(self, prefer: Preference) -> int:
         """What is least for the best: ``cycles``, or where a robust schedule is preferred and

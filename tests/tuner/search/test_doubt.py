@@ -17,9 +17,8 @@ from tuner.measure.qemu.condensed import condensed
 from tuner.measure.qemu.cycles import cycles_of, whole
 from tuner.measure.qemu.events import EVENT_COUNT, EVENTS, INDEX, Events
 from tuner.measure.qemu.model import find_model, parameters_of
-from tuner.measure.qemu.uncertain import along, box, fittable, plausible
+from tuner.measure.qemu.uncertain import POINTS, along, box, fittable, plausible
 from tuner.problem.target import find_target
-from tuner.records.request import Preference
 from tuner.records.trial import CountedTrial
 from tuner.search import doubt
 from tuner.search.doubt import Doubt, Unknown, doubt_of
@@ -59,9 +58,8 @@ def counted(number: int, events: Events, digest: str = "") -> CountedTrial:
 def known(
     trials: Sequence[CountedTrial],
     trial: int | None = None,
-    prefer: Preference = "fastest",
 ) -> Doubt:
-    found = doubt_of(trials, TARGET, trial, prefer)
+    found = doubt_of(trials, TARGET, trial)
     assert isinstance(found, Doubt)
     return found
 
@@ -80,14 +78,15 @@ def test_a_choice_that_hangs_on_one_cost_says_so() -> None:
     assert (found.trial, hinge.cost, hinge.side, hinge.trial) == (4, "l2_access", "above", 7)
     assert hinge.assumed == SPECS["l2_access"].value
     assert hinge.threshold == pytest.approx(0.2)  # 900 + 800 x = 1000 + 300 x
-    assert hinge.gain == pytest.approx(1 - 1600 / 2500)
-    assert found.best_share == pytest.approx(0.1, abs=1 / doubt.POINTS)
+    most = SPECS["l2_access"].high
+    assert hinge.gain == pytest.approx(1 - (1000 + 300 * most) / (900 + 800 * most))
+    assert found.best_share == pytest.approx(0.2 / most, abs=1 / POINTS)
     assert [rival.trial for rival in found.rivals] == [7]
     assert found.robust.trial == 7
     assert found.robust.more_cycles == pytest.approx(1 / 9)
     assert found.sentence == (
-        "not sure: the fastest at 10 % of the plausible costs, within 2 % of the fastest at 12 %; "
-        "trial 7 is up to 36 % faster if l2_access is above 0.2 model cycles (0 assumed)"
+        "not sure: the fastest at 31 % of the plausible costs, within 2 % of the fastest at 38 %; "
+        "trial 7 is up to 16 % faster if l2_access is above 0.2 model cycles (0 assumed)"
     )
 
 

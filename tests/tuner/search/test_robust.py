@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +23,12 @@ from tuner.search import doubt
 from tuner.search.plausible import PlausibleCosts
 
 EVENTS: Mapping[int, Mapping[str, int]] = {
-    1: {"packets": 900, "l2_accesses": 800},
-    2: {"packets": 1000, "l2_accesses": 300},
-    4: {"packets": 1200, "l2_accesses": 10},
+    1: {"packets": 900, "l2_accesses": 2400},
+    2: {"packets": 1000, "l2_accesses": 900},
+    4: {"packets": 1200, "l2_accesses": 30},
 }
-"""By the knob ``vectors``: an access to L2 costs 0 as assumed, and 2 at most. In the middle, at 1,
-they take 1700, 1300 and 1210 model cycles."""
+"""By the knob ``vectors``: an access to L2 costs 0 as assumed, and 0.65 at most. In the middle they
+take 1680, 1292 and 1210 model cycles."""
 FASTEST, ROBUST = 1, 4
 
 
@@ -88,16 +87,6 @@ def _priced(trials: list[Trial]) -> list[Any]:
     return [costs.cycles(trial) for trial in trials]
 
 
-def test_what_other_costs_made_is_not_priced() -> None:
-    rig = rig_of(budget=Budget(trials=1))
-    rig.run()
-    (trial,) = rig.trials
-    assert trial.measurement is not None
-    stale = replace(trial, measurement=replace(trial.measurement, cycles=5000))
-    found = [PlausibleCosts(PROBLEM.target).cycles(one) is None for one in (trial, stale)]
-    assert found == [False, True]
-
-
 def climb_of(prefer: Preference = "fastest", **options: Any) -> Climb:
     climb = Climb(**{"trials": 60, "promote": 4, "width": 1, "prefer": prefer, **options})
     with_events(climb.model)
@@ -131,7 +120,6 @@ def test_a_job_that_prefers_the_robust_schedule_promotes_it_first() -> None:
     ("options", "reason"),
     [
         ({"objectives": ("cycles", "code_bytes")}, "prefer=robust with several objectives"),
-        ({"until_gain": 0.01}, "prefer=robust with until_gain"),
         ({"prefer": "surest"}, "prefer='surest'"),
     ],
 )
