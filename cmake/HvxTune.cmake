@@ -12,6 +12,7 @@
 #                itself is the target that commands mean (HvxTuneTarget.cmake)
 #   CONTRACT     what the program promises of its buffers    default static
 #   CACHE        warm or cold                                default warm
+#   PREFER       robust or fastest                           default robust
 #   SERVER       the service to ask                          default ${HVXTUNE_SERVER}, then the
 #                environment variable HVXTUNE_SERVER, then the database of this machine
 #   FROM         a file of schedules to take in place of a service: what `hvxtune db export` or

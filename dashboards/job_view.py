@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from db.jobs.leaders import Leader
 from db.jobs.queries import JobOverview
+from db.leaders import Leader
 from service.json_forms import peak_cycles
 from tuner.errors import UserError
 from tuner.identity import digest_of

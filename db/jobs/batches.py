@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session, aliased
 from db.database import Database
 from db.jobs.claims import is_held
 from db.jobs.finding import find_batch
-from db.jobs.leaders import leaders, least_cycles
 from db.jobs.queries import JobFilters, JobOverview, filtered, overviews_of
 from db.jobs.trials import UNSEARCHED
+from db.leaders import leaders, least_cycles
 from db.models import BatchRow, JobRow, TrialRow
 from db.records import batch_record, problem_record, reading
 from tuner.errors import UserError

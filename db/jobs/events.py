@@ -17,8 +17,8 @@ from sqlalchemy import Connection, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from db.database import Database
-from db.jobs.leaders import RANKED
 from db.jobs.trials import SEARCHED
+from db.leaders import RANKED
 from db.models import JobEventRow, JobRow, MeasurementRow, TrialRow
 from db.records import job_record, trial_record
 from db.statements import Upsert, insert_or_skip

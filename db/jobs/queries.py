@@ -18,8 +18,8 @@ from db.jobs import waiting
 from db.jobs.annotations import annotations_of, has_tag
 from db.jobs.claims import Owner, is_held, owner_of
 from db.jobs.finding import find_job
-from db.jobs.leaders import Leader, best_of, leaders, least_cycles
 from db.jobs.trials import BASELINES, UNSEARCHED
+from db.leaders import Leader, best_of, leaders, least_cycles
 from db.models import (
     AnnotationRow,
     BatchRow,

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from db.database import Database, Part
 from db.jobs.finding import find_job
-from db.jobs.leaders import RANKED
+from db.leaders import RANKED
 from db.models import JobRow, MeasurementRow, ProblemRow, PromotionRow, TrialRow, WorkloadRow
 from db.records import (
     job_record,

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from db.catalogue import rows_changed
 from db.database import Database
 from db.failure import DamagedRowError
-from db.jobs.leaders import RANKED
+from db.leaders import RANKED
 from db.models import (
     ArtifactRow,
     JobRow,

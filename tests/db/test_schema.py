@@ -32,7 +32,7 @@ def _name(index: Any) -> str:
     return str(index.name)
 
 
-VERSION, DIGEST = "0001", "46ffb74f1af1bbc68a97df743f248ea800e1e1cdccd92ac3b056792dec63aa0c"
+VERSION, DIGEST = "0002", "f7829bf370939ea27ee750154ef6a79ec800b8326aa5668134e2020fbafc4e72"
 
 
 def test_a_change_of_the_models_raises_the_version(tmp_path: Path) -> None:

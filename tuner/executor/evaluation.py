@@ -17,7 +17,14 @@ from tuner.errors import CandidateError, DeviceError, UserError
 from tuner.executor.baselines import Baseline
 from tuner.log_ids import bind, bound
 from tuner.measure.measurer import DEVICE_ATTEMPTS, Measurer, Timed
-from tuner.records.candidate import Artifact, Candidate, Measurement, Problem
+from tuner.records.candidate import (
+    PREFERENCES,
+    Artifact,
+    Candidate,
+    Measurement,
+    Preference,
+    Problem,
+)
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Timings, Trial
 from tuner.space import Config
@@ -28,9 +35,8 @@ _log = logging.getLogger("hvxtune.trial")
 T = TypeVar("T")
 
 CONTENDER = 1.25
-"""What takes at most this many times the cycles of the fastest so far may become a job's best,
-which need not be the fastest (:mod:`tuner.search.choice`): it is confirmed
-(:meth:`tuner.measure.Measurer.confirm`)."""
+"""What takes at most this many times the least cycles so far, or the least expected ones, may be
+a job's best: it is confirmed (:meth:`tuner.measure.Measurer.confirm`)."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Evaluator:
         self._measurer = measurer
         self._lock = threading.Lock()
         self._by_object: dict[str, Future[_Measured]] = {}
-        self._fastest_cycles: float = math.inf
+        self._least: dict[Preference, float] = dict.fromkeys(PREFERENCES, math.inf)
         self._not_blamed = 0
 
     def remember(self, trial: Trial) -> None:
@@ -81,7 +87,7 @@ class Evaluator:
         ):
             return
         if trial.measurement is not None:
-            self._fastest_cycles = min(self._fastest_cycles, trial.measurement.cycles)
+            self._contend(trial.measurement)
         known: Future[_Measured] = Future()
         known.set_result(_Measured(trial.number, trial.outcome, trial.measurement, trial.error))
         self._by_object.setdefault(trial.artifact_digest, known)
@@ -158,14 +164,18 @@ class Evaluator:
             lambda: self._measurer.measure(candidate.problem, artifact, budget_cycles=budget_cycles)
         )
 
-    def _confirm(self, candidate: Candidate, artifact: Artifact, cycles: int) -> None:
-        """Of what may become the best of a job more is asked, once."""
+    def _confirm(self, candidate: Candidate, artifact: Artifact, found: Measurement) -> None:
+        """Of what may become the best of a job, by either rule, more is asked, once."""
         with self._lock:
-            if cycles > CONTENDER * self._fastest_cycles:
+            if all(found.ranked_cycles(by) > CONTENDER * self._least[by] for by in PREFERENCES):
                 return
         self._attempted(lambda: self._measurer.confirm(candidate.problem, artifact))
+        self._contend(found)
+
+    def _contend(self, found: Measurement) -> None:
         with self._lock:
-            self._fastest_cycles = min(self._fastest_cycles, cycles)
+            for by in PREFERENCES:
+                self._least[by] = min(self._least[by], found.ranked_cycles(by))
 
     def _attempted(self, call: Callable[[], T]) -> T:
         attempts = 0
@@ -216,7 +226,7 @@ class Evaluator:
         clock = time.perf_counter()
         try:
             timed = self.measure(candidate, artifact, budget_cycles)
-            self._confirm(candidate, artifact, timed.measurement.cycles)
+            self._confirm(candidate, artifact, timed.measurement)
             measured = _Measured(number, Outcome.OK, timed.measurement)
             link_s, run_s = timed.link_s, timed.run_s
         except CandidateError as error:
