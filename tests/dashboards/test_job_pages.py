@@ -90,7 +90,7 @@ def test_a_robust_choice_is_the_best_on_every_page(logged_in: LogIn, store: SqlS
     job = store_doubted(store, prefer="robust")
     browser = logged_in(Scope.READ)
     shown = words(browser.get(f"/ui/jobs/{job}").text)
-    assert "best 1,000 (to 1,190)" in shown, "0.65 an access to L2 at most"
+    assert "best 1,000 (to 1,200)" in shown, "0.65 an access to L2 at most"
     assert "at the assumed costs it takes 11.1 % more cycles than the fastest" in shown
     assert "robust" in shown
     assert "the best of its job" in browser.get(f"/ui/jobs/{job}/trials/1").text

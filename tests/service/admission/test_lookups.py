@@ -159,7 +159,8 @@ def test_callers_are_served_in_turn(
     found: Lookups = app.state.lookups
     questions = [
         Question(KernelName("gemm_u8"), {"m": m, "n": 128, "k": 64}, "hexagon-v66",
-                 "static", "warm", "model", "robust", allow_nearest=False, enqueue=False, owner="ann")
+                 "static", "warm", "model", "robust",
+                 allow_nearest=False, enqueue=False, owner="ann")
         for m in range(1, 61)
     ]  # fmt: skip
 
