@@ -212,6 +212,8 @@ def _best_of(side: JobSide) -> list[StoredBest]:
             cycles=best.measurement.cycles,
             expected_cycles=best.measurement.ranked_cycles("robust"),
             prefer=job.spec.prefer,
+            lowest_cycles=best.measurement.lowest_cycles,
+            highest_cycles=best.measurement.highest_cycles,
             samples=best.measurement.net_samples,
             public_id=f"{job.id}-{best.number}",
             label=job.submission.kernel_label,

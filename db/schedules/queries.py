@@ -299,6 +299,8 @@ class StoredBest:
     expected_cycles: int = 0
     """``cycles`` where nothing is assumed."""
     prefer: str = "fastest"
+    lowest_cycles: int | None = None
+    highest_cycles: int | None = None
     samples: tuple[int, ...] = ()
     public_id: str | None = None
     label: str = ""
@@ -330,6 +332,8 @@ def bests(
             ScheduleRow.cycles,
             ScheduleRow.expected_cycles,
             ScheduleRow.prefer,
+            MeasurementRow.lowest_cycles,
+            MeasurementRow.highest_cycles,
             MeasurementRow.samples,
             ScheduleRow.public_id,
             MeasurementRow.overhead_cycles,
@@ -371,6 +375,8 @@ def bests(
             cycles=row.cycles,
             expected_cycles=row.expected_cycles,
             prefer=row.prefer,
+            lowest_cycles=row.lowest_cycles,
+            highest_cycles=row.highest_cycles,
             samples=_net(row.samples, row.overhead_cycles),
             public_id=row.public_id,
             label=str(row.provenance.get("kernel_label", "")),

@@ -105,7 +105,7 @@ def best(
     print_figures(form)
     print_doubt(form["doubt"])
     print_config(form["config"])
-    print_line(f"symbol {form['symbol']}, object {form['object_digest'][:16]}")
+    print_line(f"symbol {form['symbol']}, object {form['object_digest'][:16]}, {form['prefer']}")
     for kind, path in wanted.items():
         print_line(f"wrote {path} ({kind})")
 
