@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, case, func, select
 from sqlalchemy.orm import Session
 
 from db.models import JobRow, MeasurementRow, TrialRow
+from tuner.records.candidate import Cycles
 
 RANKED: ColumnElement[int] = case(
     (
@@ -63,6 +64,12 @@ def leaders(session: Session, of_jobs: ColumnElement[bool]) -> dict[str, list[Le
 def best_of(leaders: Iterable[Leader]) -> Leader | None:
     """The best of them, if any."""
     return min(leaders, key=lambda one: (one.ranked, one.number), default=None)
+
+
+def best_cycles(leaders: Iterable[Leader]) -> Cycles | None:
+    """The cycles of the best of them, with their range."""
+    best = best_of(leaders)
+    return best and Cycles(best.cycles, best.lowest_cycles, best.highest_cycles)
 
 
 def least_cycles(leaders: Iterable[Leader]) -> int | None:

@@ -223,6 +223,8 @@ def totals_json(totals: Totals) -> dict[str, Any]:
     return {
         "textbook_cycles": totals.textbook_cycles,
         "best_cycles": totals.best_cycles,
+        "best_lowest_cycles": totals.best and totals.best.lowest_cycles,
+        "best_highest_cycles": totals.best and totals.best.highest_cycles,
         "speedup": None if speedup is None else round(speedup, 4),
         "layers": totals.layers,
         "layers_of_set": totals.of_layers,

@@ -13,7 +13,7 @@ from db.jobs.claims import is_held
 from db.jobs.finding import find_batch
 from db.jobs.queries import JobFilters, JobOverview, filtered, overviews_of
 from db.jobs.trials import UNSEARCHED
-from db.leaders import leaders, least_cycles
+from db.leaders import best_cycles, leaders, least_cycles
 from db.models import BatchRow, JobRow, TrialRow
 from db.records import batch_record, problem_record, reading
 from tuner.errors import UserError
@@ -195,7 +195,7 @@ def _progress(session: Session, batches: Iterable[Batch]) -> Mapping[str, BatchP
                     ok=ok,
                     pending=pending,
                     textbook_cycles=least_cycles(o for o in of_job if o.origin == "textbook"),
-                    best_cycles=least_cycles(o for o in of_job if o.origin not in UNSEARCHED),
+                    best=best_cycles(o for o in of_job if o.origin not in UNSEARCHED),
                     spent_s=row.spent_s,
                     note=row.note,
                 )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_command, print_line, print_sentence, print_table
+from service.cli.summary import told_cycles
 from tuner.errors import UserError
 from tuner.records.trial import JobRequest
 
@@ -129,7 +130,7 @@ def _total_text(total: Mapping[str, Any]) -> str:
         return f"no layer of {total['layers_of_set']} has both a textbook schedule and a best"
     return (
         f"{total['layers']} of {total['layers_of_set']} calls of kernels: "
-        f"{total['best_cycles']:,} cycles, textbook {total['textbook_cycles']:,}: "
+        f"{told_cycles(total, 'best_')} cycles, textbook {total['textbook_cycles']:,}: "
         f"{total['speedup']:.2f}x"
     )
 

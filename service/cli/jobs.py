@@ -129,6 +129,8 @@ def _as_row(form: Mapping[str, Any]) -> dict[str, Any]:
         "created_at": form["created_at"],
         "outcomes": {Outcome.OK.value: form["ok"], "other": form["finished"] - form["ok"]},
         "best_cycles": total["best_cycles"] or None,
+        "best_lowest_cycles": total["best_lowest_cycles"],
+        "best_highest_cycles": total["best_highest_cycles"],
         "what": label_of(form)
         + (f", {total['speedup']:.2f}x against textbook" if total["speedup"] else ""),
         "note": f"{missing} of {total['layers_of_set']} calls not reached" if missing else "",

@@ -14,6 +14,8 @@ class TotalForm(BaseModel):
 
     textbook_cycles: int
     best_cycles: int
+    best_lowest_cycles: int | None = Field(description="Over the timing model's plausible costs.")
+    best_highest_cycles: int | None = Field(description="The most over them.")
     speedup: float | None = Field(description="Textbook over best; null while no layer has both.")
     layers: int = Field(description="Layers that count, each as often as it is called.")
     layers_of_set: int

@@ -7,13 +7,13 @@ budget of a set.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.errors import UserError
 from tuner.kernels import find_kernel
 from tuner.records.batch import Batch, BatchMember, NetworkLayer
-from tuner.records.candidate import Problem
+from tuner.records.candidate import Cycles, Problem
 from tuner.records.trial import NOT_REACHED, UNREACHED, JobState
 from tuner.search.allocation import SearchState, best_shares, cycles_left, next_search
 
@@ -35,9 +35,14 @@ class MemberProgress:
     ok: int = 0
     pending: int = 0
     textbook_cycles: int | None = None
-    best_cycles: int | None = None
+    best: Cycles | None = None
     spent_s: float = 0.0
     note: str = ""
+
+    @property
+    def best_cycles(self) -> int | None:
+        """Those of its best."""
+        return None if self.best is None else self.best.cycles
 
     @property
     def word(self) -> str:
@@ -58,6 +63,8 @@ class Totals:
     best_cycles: int
     layers: int
     of_layers: int
+    best: Cycles | None = None
+    """``best_cycles`` with their range; ``None`` where no layer has both."""
 
     @property
     def speedup(self) -> float | None:
@@ -65,15 +72,25 @@ class Totals:
         return self.textbook_cycles / self.best_cycles if self.layers else None
 
 
-def totals_of(rows: Iterable[tuple[int, int | None, int | None]]) -> Totals:
-    """The totals of occurrences, textbook cycles and best cycles of each job."""
-    given = list(rows)
-    compared = [(times, book, best) for times, book, best in given if book and best]
+def totals_of(members: Sequence[MemberProgress]) -> Totals:
+    """The totals of all layers of these jobs."""
+    compared = [
+        (one.member.occurrences, one.textbook_cycles, one.best)
+        for one in members
+        if one.textbook_cycles and one.best
+    ]
+
+    def total(of: Callable[[Cycles], int | None]) -> int:
+        return sum(times * (of(best) or best.cycles) for times, _, best in compared)
+
+    cycles = total(lambda best: best.cycles)
+    spread = total(lambda best: best.lowest_cycles), total(lambda best: best.highest_cycles)
     return Totals(
         sum(times * book for times, book, _ in compared),
-        sum(times * best for times, _, best in compared),
+        cycles,
         sum(times for times, _, _ in compared),
-        sum(times for times, _, _ in given),
+        sum(one.member.occurrences for one in members),
+        Cycles(cycles, *spread) if compared else None,
     )
 
 
@@ -119,9 +136,7 @@ class BatchProgress:
     @property
     def totals(self) -> Totals:
         """Its cycles so far."""
-        return totals_of(
-            (one.member.occurrences, one.textbook_cycles, one.best_cycles) for one in self.members
-        )
+        return totals_of(self.members)
 
     @property
     def version(self) -> str:

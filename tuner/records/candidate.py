@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from tuner.identity import digest_of
 from tuner.problem.workload import Problem as Problem
@@ -48,6 +48,14 @@ def cycles_text(cycles: int, lowest: int | None = None, highest: int | None = No
     if down or up:
         return f"{told} ({f'to {_rounded(highest)}' if up else f'from {_rounded(lowest)}'})"
     return told
+
+
+class Cycles(NamedTuple):
+    """Cycles, and the least and most over the plausible costs where anything is assumed."""
+
+    cycles: int
+    lowest_cycles: int | None = None
+    highest_cycles: int | None = None
 
 
 def _rounded(cycles: int | None) -> str:

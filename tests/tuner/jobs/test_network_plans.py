@@ -12,6 +12,7 @@ from tuner.conformance.records import spec
 from tuner.jobs.batch_progress import BatchProgress, BatchTable, MemberProgress, table_of
 from tuner.jobs.plan_totals import plan_totals
 from tuner.records.batch import Batch, BatchMember, NetworkLayer
+from tuner.records.candidate import Cycles
 from tuner.records.network_plan import (
     Bar,
     NetworkPlan,
@@ -102,7 +103,11 @@ def batch() -> Batch:
 
 def table(textbook: int | None, best: int | None) -> BatchTable:
     member = MemberProgress(
-        batch().members[0], JobState.DONE, ok=2, textbook_cycles=textbook, best_cycles=best
+        batch().members[0],
+        JobState.DONE,
+        ok=2,
+        textbook_cycles=textbook,
+        best=best and Cycles(best),
     )
     return table_of(BatchProgress(batch(), (member,)), {"j": PROBLEM})
 
