@@ -80,10 +80,12 @@ def totals_of(members: Sequence[MemberProgress]) -> Totals:
         if one.textbook_cycles and one.best
     ]
 
-    def total(of: Callable[[Cycles], int | None]) -> int:
-        return sum(times * (of(best) or best.cycles) for times, _, best in compared)
+    def total(of: Callable[[Cycles], int | None]) -> int | None:
+        figures = [(times, of(best)) for times, _, best in compared]
+        known = [times * figure for times, figure in figures if figure is not None]
+        return sum(known) if len(known) == len(figures) else None
 
-    cycles = total(lambda best: best.cycles)
+    cycles = sum(times * best.cycles for times, _, best in compared)
     spread = total(lambda best: best.lowest_cycles), total(lambda best: best.highest_cycles)
     return Totals(
         sum(times * book for times, book, _ in compared),

@@ -87,6 +87,8 @@ def test_show_has_the_layers_their_shares_and_gains(hvxtune):
         "best_cycles": 1900,
         "speedup": round(4300 / 1900, 4),
         "layers": 3,
+        "best_lowest_cycles": None,
+        "best_highest_cycles": None,
         "layers_of_set": 3,
     }
     text = hvxtune("show", batch.id[:9]).out
