@@ -57,8 +57,9 @@ def commonest(trials: Iterable[FailedTrial]) -> list[Failure]:
             cause = _NUMBER.sub("#", trial.error.partition(" (")[0])
             found.setdefault((trial.outcome, cause), []).append(trial)
     ranked = sorted(found.values(), key=len, reverse=True)[:MOST_CAUSES]
-    return [
-        Failure(one.outcome, len(alike), one.error, one.number, _STEPS[one.outcome])
-        for alike in ranked
-        for one in alike[:1]
-    ]
+    return [_failure(*alike) for alike in ranked]
+
+
+def _failure(first: FailedTrial, *alike: FailedTrial) -> Failure:
+    step = _STEPS[first.outcome]
+    return Failure(first.outcome, 1 + len(alike), first.error, first.number, step)

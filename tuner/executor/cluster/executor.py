@@ -20,9 +20,8 @@ from tuner.executor.cluster.offers import compile_resource, fingerprint_digest, 
 from tuner.executor.cluster.tasks import (
     Answer,
     Upload,
+    ask_here,
     compile_here,
-    confirm_here,
-    explain_here,
     measure_here,
     upload_of,
 )
@@ -174,15 +173,16 @@ class RemoteMeasurer(Measurer):
         return timed
 
     def confirm(self, problem: Problem, artifact: Artifact) -> None:
-        self._asked(confirm_here, problem, artifact)
+        self._asked("confirm", problem, artifact)
 
     def explain(self, problem: Problem, artifact: Artifact) -> Explanation:
-        told: Explanation = self._asked(explain_here, problem, artifact)
+        told: Explanation = self._asked("explain", problem, artifact)
         return told
 
-    def _asked(self, call: Callable[..., Answer[Any]], problem: Problem, artifact: Artifact) -> Any:
+    def _asked(self, question: str, problem: Problem, artifact: Artifact) -> Any:
         told, _ = self._calls.run(
-            call,
+            ask_here,
+            question,
             problem,
             artifact,
             self.name,

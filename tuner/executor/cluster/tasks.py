@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from tuner.codegen import find_generator
 from tuner.errors import CandidateError, HvxtuneError, ToolchainError
@@ -42,9 +43,10 @@ class Answer(Generic[T]):
     def result(self) -> T:
         """The value; raises what failed, a candidate's error as it is, others with the place."""
         if self.error is not None:
-            if not isinstance(self.error, CandidateError):
-                self.error.message += f" (on {self.where})"
-            raise self.error
+            error = copy(self.error)  # the place is said once, however often this is asked
+            if not isinstance(error, CandidateError):
+                error.message += f" (on {self.where})"
+            raise error
         return cast("T", self.value)  # of a call that answers nothing, None
 
 
@@ -146,28 +148,22 @@ def measure_here(
     return _with_device(measurer, cache, on, upload, measured)
 
 
-def confirm_here(
+def ask_here(
+    question: Literal["confirm", "explain"],
     problem: Problem,
     artifact: Artifact,
     measurer: str,
     cache: CacheState,
     on: str,
     upload: Upload | None,
-) -> Answer[None]:
-    """Runs ``artifact`` on the cases that only the fastest are run on."""
-    return _with_device(measurer, cache, on, upload, lambda one: one.confirm(problem, artifact))
+) -> Answer[Explanation | None]:
+    """What a measurer answers to ``question``, one of its methods, about ``artifact``."""
 
+    def asked(device: Measurer) -> Explanation | None:
+        answer: Explanation | None = getattr(device, question)(problem, artifact)
+        return answer
 
-def explain_here(
-    problem: Problem,
-    artifact: Artifact,
-    measurer: str,
-    cache: CacheState,
-    on: str,
-    upload: Upload | None,
-) -> Answer[Explanation]:
-    """Says where the cycles of ``artifact`` go."""
-    return _with_device(measurer, cache, on, upload, lambda one: one.explain(problem, artifact))
+    return _with_device(measurer, cache, on, upload, asked)
 
 
 def _with_device(

@@ -50,7 +50,8 @@ class StageFacts:
     place has ``values`` of them (several in a tuple); ``narrowest_bits`` and ``widest_bits`` are
     those of any integer met in its definitions, its operands included. ``reads`` counts how often
     each other stage is read, seen through stages that always stay inline. ``clamped`` is true if
-    widening what is computed of it reads no input beyond its ends, whatever its producers do.
+    widening what is computed of it reads no input, nor another output, beyond its ends, whatever
+    its producers do.
     ``operations`` measures its definitions. ``divides`` are the dimensions, ``*`` for all, along
     which it has no vectors, because it divides 32 bits by other than powers of two, or Halide makes
     wrong code of them (``_wrong_in_vectors`` of the analysis). ``strided``

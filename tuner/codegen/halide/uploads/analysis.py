@@ -335,9 +335,10 @@ def _through_helpers(
 
 
 def _is_clamped(name: str, opened: Deserialized, texts: Mapping[str, str]) -> bool:
-    """Whether widening the stage's region widens no input's: every way to one is clamped."""
-    inputs = frozenset(opened.inputs)
-    known = frozenset(texts) | inputs
+    """Whether widening the stage's region widens no input's nor another output's, whose buffers are
+    as large as callers make them: every way to one is clamped."""
+    buffers = {*opened.inputs, *(func.name() for func in opened.outputs)}
+    known = frozenset(texts) | frozenset(opened.inputs)
     # Reductions go over the same range, however much is computed.
     fixed = {
         one: frozenset(
@@ -356,7 +357,7 @@ def _is_clamped(name: str, opened: Deserialized, texts: Mapping[str, str]) -> bo
                 continue
             if not any(follows_loops(index, known, fixed[one]) for index in indices):
                 continue
-            if called in inputs:
+            if called in buffers:
                 return False
             visited.add(called)
             waiting.append(called)
