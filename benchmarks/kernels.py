@@ -34,6 +34,7 @@ from tuner.jobs.one_config import measure, named_config
 from tuner.jobs.tuning import find_problem
 from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel, kernel_names
+from tuner.measure.roofline import roofline_of
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import Problem
 from tuner.records.trial import Trial
@@ -161,11 +162,12 @@ def run(given: argparse.Namespace, report: Report) -> None:
         if not is_begun:
             names = ["no schedule" if way == "none" else way for way in cells]
             columns = dict.fromkeys(("workload", *names, "by"), "")
-            report.table({**columns, "of peak": ".0%"}, "packets / cycles, all outputs verified")
+            report.table(
+                {**columns, "of roofline": ".0%"}, "packets / cycles, all outputs verified"
+            )
             is_begun = True
         best = cells[BEST]
-        peak = find_kernel(name).work(problem.workload.params).peak_cycles(problem.target)
-        share = peak / best["cycles"] if best["outcome"] == "ok" else None
+        share = roofline_of(problem).cycles / best["cycles"] if best["outcome"] == "ok" else None
         by = best.get("config", {}).get("generator", "-")
         report.row(problem.workload.label, *map(_shown, cells.values()), by, share)
         if not holds(cells):

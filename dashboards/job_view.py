@@ -8,22 +8,31 @@ from functools import cached_property
 
 from db.jobs.queries import JobOverview
 from db.leaders import Leader
-from service.json_forms import peak_cycles
+from db.schedules.serving import ServingRow
+from service.json_forms import best_share, job_roofline, share_of
 from tuner.errors import UserError
 from tuner.identity import digest_of
 from tuner.jobs.headline import NO_TEXTBOOK, Headline
+from tuner.measure.roofline import roofline_of
 from tuner.records.annotation import Annotation
-from tuner.records.candidate import Problem
+from tuner.records.candidate import CacheState, Measurement, Problem
 from tuner.records.request import search_options, told
+from tuner.records.roofline import Roofline
 from tuner.records.trial import NOT_REACHED, UNREACHED, Job, JobState
 
 
-def peak_of(problem: Problem) -> float | None:
-    """Cycles at the HVX peak; ``None`` for a kernel that is not installed here any more."""
+def roofline_for(problem: Problem, cache: CacheState = "warm") -> Roofline | None:
+    """The roofline; ``None`` for a kernel that is not installed here any more."""
     try:
-        return peak_cycles(problem)
+        return roofline_of(problem, cache)
     except UserError:
         return None
+
+
+def share_of_row(problem: Problem, cache: CacheState, row: ServingRow) -> float | None:
+    """Least cycles over those of a stored schedule."""
+    roofline = roofline_for(problem, cache)
+    return None if roofline is None else roofline.cycles_at(row.fidelity) / row.cycles
 
 
 def state_word(job: Job, *, interrupted: bool = False) -> str:
@@ -102,14 +111,18 @@ class JobView:
         return self.overview.summary.finished
 
     @cached_property
-    def peak(self) -> float | None:
-        """Cycles at the HVX peak of the target."""
-        return peak_of(self.job.spec.problem)
+    def roofline(self) -> Roofline | None:
+        """The least cycles of its algorithm."""
+        return job_roofline(self.job)
 
     @property
-    def share_of_peak(self) -> float | None:
-        """Least cycles over best ones."""
-        return self.peak / self.best.cycles if self.peak and self.best else None
+    def share_of_roofline(self) -> float | None:
+        """Least cycles over best ones, as lists have it."""
+        return best_share(self.overview.summary)
+
+    def share(self, measurement: Measurement | None) -> float | None:
+        """Least cycles over measured ones."""
+        return share_of(measurement, self.roofline)
 
     @cached_property
     def headline(self) -> Headline | None:

@@ -265,7 +265,7 @@ class Here(BlockingClient):
     def events(self, job: str, after: int = 0) -> Iterator[Event]:
         """As of any client; asks the database for what is new."""
         from db.jobs.events import told_after
-        from service.json_forms import peak_of, told_json
+        from service.json_forms import job_roofline, told_json
 
         found = self.store.job(job)
         while True:
@@ -273,7 +273,7 @@ class Here(BlockingClient):
             news = told_after(self.store, found.id, after, _MOST_EVENTS)
             for told in news:
                 after = told.event.sequence
-                yield Event(after, told.event.kind, told_json(told, peak_of(found)))
+                yield Event(after, told.event.kind, told_json(told, job_roofline(found)))
             if not news:
                 if ended:
                     return

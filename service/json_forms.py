@@ -28,21 +28,15 @@ if TYPE_CHECKING:
         NextStep,
         Totals,
     )
+    from tuner.jobs.distance import Distance
     from tuner.jobs.headline import Headline
     from tuner.kernels import Kernel
     from tuner.packages.files import Package
     from tuner.records.annotation import Annotation
     from tuner.records.candidate import Measurement, Problem
     from tuner.records.failures import Failure
+    from tuner.records.roofline import Roofline
     from tuner.search.doubt import Doubt, Unknown
-
-
-def peak_cycles(problem: Problem) -> float:
-    """Cycles the problem needs at the HVX peak of its target, on the contexts it may use."""
-    from tuner.kernels import find_kernel
-
-    workload = problem.workload
-    return find_kernel(workload.kernel).work(workload.params).peak_cycles(problem.target)
 
 
 def _named(record: object, names: str) -> dict[str, Any]:
@@ -112,32 +106,41 @@ def problem_json(problem: Problem) -> dict[str, Any]:
     }
 
 
+def share_of(measurement: Measurement | None, roofline: Roofline | None) -> float | None:
+    """The least cycles over those that were measured, as far as both are known."""
+    if measurement is None or roofline is None:
+        return None
+    return round(roofline.cycles_at(measurement.fidelity) / measurement.cycles, 4)
+
+
+_MODEL = "qemu"
+"""The measurer whose cycles are the timing model's."""
 _FIGURES = (
     "cycles packets stalls core_cycles fidelity device cache overhead_cycles temperature_c"
     " vtcm_bytes expected_cycles lowest_cycles highest_cycles"
 )
 
 
-def measurement_json(measurement: Measurement | None, peak: float) -> dict[str, Any]:
+def measurement_json(measurement: Measurement | None, roofline: Roofline | None) -> dict[str, Any]:
     """The figures of a measurement; all null, and not verified, without one."""
     found = measurement
     return {
         **_named(found, _FIGURES),
         "verified": found is not None and found.verified,
-        "share_of_peak": None if found is None else round(peak / found.cycles, 4),
+        "share_of_roofline": share_of(found, roofline),
         "samples": [] if found is None else list(found.samples),
         "breakdown": {} if found is None else dict(found.breakdown),
     }
 
 
-def trial_json(trial: Trial, peak: float) -> dict[str, Any]:
+def trial_json(trial: Trial, roofline: Roofline | None) -> dict[str, Any]:
     """A trial with its config and figures."""
     return {
         "trial": trial.number,
         "origin": trial.origin,
         "outcome": trial.outcome.value,
         "config": trial.config.as_dict(),
-        **measurement_json(trial.measurement, peak),
+        **measurement_json(trial.measurement, roofline),
         **_named(trial.measurement, "code_bytes ddr_bytes"),
         "object_digest": trial.artifact_digest,
         **_named(trial, "duplicate_of error"),
@@ -163,12 +166,24 @@ def job_json(job: Job) -> dict[str, Any]:
     }
 
 
-def peak_of(job: Job) -> float | None:
-    """Cycles at the HVX peak; ``None`` if the kernel is not known here (any more)."""
+def job_roofline(job: Job) -> Roofline | None:
+    """The roofline of a job; ``None`` if its kernel is not known here (any more)."""
+    from tuner.measure.roofline import roofline_of
+
     try:
-        return peak_cycles(job.spec.problem)
+        return roofline_of(job.spec.problem, job.spec.cache)
     except UserError:
         return None
+
+
+def best_share(summary: JobSummary) -> float | None:
+    """Least cycles over those of the best of a job, of whose fidelity a summary says nothing: but
+    on the simulator HVX alone bounds them."""
+    best, roofline = summary.best_cycles, job_roofline(summary.job)
+    if best is None or roofline is None:
+        return None
+    is_model = summary.job.spec.measurer == _MODEL
+    return round((roofline.cycles if is_model else roofline.compute_cycles) / best, 4)
 
 
 @lru_cache(maxsize=256)
@@ -205,13 +220,12 @@ def annotation_json(annotation: Annotation) -> dict[str, Any]:
 def overview_json(overview: JobOverview) -> dict[str, Any]:
     """A job as lists show it: with its trials counted and its best so far."""
     summary = overview.summary
-    best, peak = summary.best_cycles, peak_of(summary.job)
     return {
         **summary_json(summary),
         **_named(overview, "default_cycles textbook_cycles textbook_is_unscheduled"),
         "baseline_cycles": overview.baseline_cycles,
         "told_against": headline_json(overview.headline),
-        "share_of_peak": None if best is None or peak is None else round(peak / best, 4),
+        "share_of_roofline": best_share(summary),
         "rate_trials_per_s": _rounded(overview.rate_per_s, 3),
         "eta_s": _rounded(overview.eta_s, 1),
     }
@@ -348,13 +362,15 @@ def _rounded(value: float | None, digits: int) -> float | None:
 
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
     """A stored schedule, as the best query gives it."""
+    from tuner.measure.roofline import roofline_of
+
     problem = schedule.problem
     return {
         "id": schedule.public_id,
         **problem_json(problem),
         "display_name": schedule.kernel_label or problem.workload.kernel,
         "config": schedule.config.as_dict(),
-        **measurement_json(schedule.measurement, peak_cycles(problem)),
+        **measurement_json(schedule.measurement, roofline_of(problem, schedule.measurement.cache)),
         "generator": schedule.generator,
         "symbol": schedule.symbol,
         "object_digest": schedule.artifact_digest,
@@ -373,15 +389,17 @@ def detail_json(
     front: Sequence[Trial],
     promoted: PromotedTrials,
     doubt: Doubt | Unknown | None,
+    distance: Distance | None,
     failures: Sequence[Failure],
 ) -> dict[str, Any]:
     """A job by itself: with the trials to look at first, those on its Pareto ``front``, the
-    promotions, the doubt about its best, what failed most, and the toolchain."""
+    promotions, the doubt about its best, its distance to the roofline, what failed most, and the
+    toolchain."""
     job = overview.summary.job
-    peak = peak_of(job)
+    roofline = job_roofline(job)
 
     def form(trial: Trial | None) -> dict[str, Any] | None:
-        return None if trial is None else full_trial_json(trial, peak)
+        return None if trial is None else full_trial_json(trial, roofline)
 
     return {
         **overview_json(overview),
@@ -389,37 +407,35 @@ def detail_json(
         "textbook": form(trials.textbook),
         "best": form(trials.best),
         "baseline_trial": form(trials.baseline),
-        "pareto": [full_trial_json(trial, peak) for trial in front],
-        "peak_cycles": peak,
+        "pareto": [full_trial_json(trial, roofline) for trial in front],
+        "roofline": None if roofline is None else roofline.as_dict(),
         "toolchain": dict(job.toolchain),
         "space_digest": job.space_digest,
-        "ladder": ladder_json(job, promoted.trials, promoted.promotions, peak or 0.0),
+        "ladder": ladder_json(job, promoted.trials, promoted.promotions, roofline),
         "doubt": doubt_json(doubt),
+        "distance": None if distance is None else distance.as_dict(),
         "failures": [one.as_dict() for one in failures],
         "left_out": left_out(job.spec.problem, job.spec.generator),
     }
 
 
-def full_trial_json(trial: Trial, peak: float | None) -> dict[str, Any]:
+def full_trial_json(trial: Trial, roofline: Roofline | None) -> dict[str, Any]:
     """A trial with when it ran and where its time went."""
-    form = trial_json(trial, peak or 0.0)
-    if peak is None:
-        form["share_of_peak"] = None
     return {
-        **form,
+        **trial_json(trial, roofline),
         "started_at": trial.started_at,
         "finished_at": trial.finished_at,
         "timings": asdict(trial.timings),
     }
 
 
-def told_json(told: Told, peak: float | None) -> dict[str, Any]:
+def told_json(told: Told, roofline: Roofline | None) -> dict[str, Any]:
     """The data of an event."""
     at = told.event.at
     if told.trial is None:
         return {**told.event.data, "at": at}
     return {
-        **full_trial_json(told.trial, peak),
+        **full_trial_json(told.trial, roofline),
         "finished": told.finished,
         "best_cycles": told.best_cycles,
         "at": at,
@@ -427,11 +443,13 @@ def told_json(told: Told, peak: float | None) -> dict[str, Any]:
 
 
 def ladder_json(
-    job: Job, trials: Sequence[Trial], promotions: Sequence[Promotion], peak: float
+    job: Job,
+    trials: Sequence[Trial],
+    promotions: Sequence[Promotion],
+    roofline: Roofline | None,
 ) -> dict[str, Any] | None:
     """Where the job promotes to, each promotion with its trial's own cycles, and how far both
-    agree; ``None`` if it promotes nothing. ``trials`` holds at least those promoted, ``peak`` is
-    the cycles at the HVX peak."""
+    agree; ``None`` if it promotes nothing. ``trials`` holds at least those promoted."""
     from tuner.search.ladder import pairs_of
     from tuner.search.ranking import agreement
 
@@ -442,17 +460,17 @@ def ladder_json(
     return {
         "promote_to": spec.promote_to,
         "promote": spec.promote,
-        "promotions": [_promotion(p, by_number[p.trial], peak) for p in promotions],
+        "promotions": [_promotion(p, by_number[p.trial], roofline) for p in promotions],
         "agreement": agreement(pairs_of(trials, promotions)).as_dict(),
     }
 
 
-def _promotion(promotion: Promotion, trial: Trial, peak: float) -> dict[str, Any]:
+def _promotion(promotion: Promotion, trial: Trial, roofline: Roofline | None) -> dict[str, Any]:
     low = trial.measurement
     return {
         "trial": promotion.trial,
         "outcome": None if promotion.outcome is None else promotion.outcome.value,
-        **measurement_json(promotion.measurement, peak),
+        **measurement_json(promotion.measurement, roofline),
         "trial_cycles": None if low is None else low.cycles,
         "trial_fidelity": None if low is None else low.fidelity,
         **_named(promotion, "error started_at finished_at"),

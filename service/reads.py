@@ -20,6 +20,7 @@ from db.sql_store import SqlStore
 from service import json_forms
 from service.auth.audit import entry_json
 from service.auth.tokens import token_json
+from service.distances import distance_of_best
 from service.doubts import doubt_of_ended
 from service.http_errors import HttpError, not_found
 from service.schemas import paging
@@ -68,6 +69,7 @@ def job(store: SqlStore, given: str) -> dict[str, Any]:
         trial_queries.front_trials(store, found) if several or key.best is None else [key.best],
         trial_queries.promoted_trials(store, found.id),
         doubt_of_ended(store, overview.summary),
+        distance_of_best(store, found, key.best),
         trial_queries.failures(store, found.id),
     )
 
@@ -86,9 +88,12 @@ def trials_page(
     batch = trial_queries.trials_page(
         store, found.id, outcome, -1 if after is None else after, limit + 1
     )
-    peak = json_forms.peak_of(found)
+    roofline = json_forms.job_roofline(found)
     return paging.page(
-        batch, limit, lambda one: json_forms.full_trial_json(one, peak), lambda one: [one.number]
+        batch,
+        limit,
+        lambda one: json_forms.full_trial_json(one, roofline),
+        lambda one: [one.number],
     )
 
 

@@ -1,7 +1,7 @@
-"""Pipelines that people write: textbook schedule, best of a small search, and share of the peak.
+"""Pipelines that people write: textbook schedule, best of a small search, and share of the least.
 
 Prints packets and cycles on the default target, contract static, caches warm, and the share of the
-peak that the best comes to: the least cycles in which the work of the pipeline can be done, see
+roofline that the best comes to: the least cycles in which the work of the pipeline can be done, see
 :class:`tuner.kernels.kernel.WorkCounts`. A row below a tenth of it says why. It fails
 if a pipeline is refused, its textbook schedule is not right, or a row is below a tenth without a
 reason.
@@ -19,9 +19,8 @@ from benchmarks.harness import Report, add_names, add_search_options, searched_w
 from tuner.errors import UserError
 from tuner.jobs.tuning import find_problem, keep_pipeline
 from tuner.keeping.memory_store import MemoryStore
-from tuner.kernels import find_kernel
+from tuner.measure.roofline import roofline_of
 from tuner.problem.default_target import DEFAULT_TARGET
-from tuner.problem.target import find_target
 from tuner.records.candidate import Measurement
 from tuner.records.outcome import Outcome
 
@@ -35,14 +34,14 @@ class Row:
     name: str
     textbook: Measurement | None = None
     best: Measurement | None = None
-    peak_cycles: float = 0.0
+    least_cycles: float = 0.0
     reason: str = ""
     fault: str = ""
 
     @property
     def share(self) -> float:
-        """That of the peak, of the best found."""
-        return self.peak_cycles / self.best.cycles if self.best else 0.0
+        """That of the roofline, of the best found."""
+        return self.least_cycles / self.best.cycles if self.best else 0.0
 
     @property
     def faults(self) -> list[str]:
@@ -50,7 +49,7 @@ class Row:
         is_slow = not self.fault and self.share < LEAST_SHARE and not self.reason
         return [
             *([self.fault] if self.fault else []),
-            *([f"{self.share:.1%} of the peak, and no reason is given"] if is_slow else []),
+            *([f"{self.share:.1%} of the roofline, and no reason is given"] if is_slow else []),
         ]
 
     @property
@@ -58,7 +57,7 @@ class Row:
         """Those of the table."""
         words = self.reason if self.share < LEAST_SHARE else ""
         counts = map(_counts, (self.textbook, self.best))
-        return (self.name, *counts, self.peak_cycles, self.share, "; ".join(self.faults) or words)
+        return (self.name, *counts, self.least_cycles, self.share, "; ".join(self.faults) or words)
 
 
 def _counts(one: Measurement | None) -> str:
@@ -74,7 +73,6 @@ def tuned(name: str, everyday: Everyday, **options: Any) -> Row:
     except UserError as error:
         return Row(name, fault=f"refused: {error}")
     textbook, best = result.textbook, result.best
-    work = find_kernel(kernel).work(problem.workload.params)
     fault = "no textbook schedule"
     if textbook is not None:
         is_right = textbook.outcome is Outcome.OK
@@ -83,7 +81,7 @@ def tuned(name: str, everyday: Everyday, **options: Any) -> Row:
         name,
         textbook.measurement if textbook else None,
         best.measurement if best else None,
-        work.peak_cycles(find_target(DEFAULT_TARGET)),
+        roofline_of(problem).cycles,
         everyday.reason,
         fault,
     )
@@ -98,7 +96,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace, report: Report) -> None:
     """Tunes the pipelines, and tells a row for each."""
     counts = dict.fromkeys(("textbook: packets / cycles", f"best of {given.trials}"), "")
-    report.table({"pipeline": "", **counts, "peak": ",.0f", "share": ".0%", "why": ""})
+    report.table({"pipeline": "", **counts, "roofline": ",.0f", "share": ".0%", "why": ""})
     for name in given.names:
         row = tuned(name, PIPELINES[name], **searched_with(given))
         report.row(*row.cells)

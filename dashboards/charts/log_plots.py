@@ -1,10 +1,9 @@
 """Plots on logarithmic axes: the roofline of a workload, and the scatter of its promotions.
 
 A roofline shows operations per cycle over operations per byte of the work. Its roofs are those of
-the HVX contexts that the code may use (:mod:`tuner.measure.explanation`), one unless loops may be
-parallel: the slope is the bandwidth of loads and stores, the flat part the throughput of
-multipliers or vector arithmetic. All schedules of a workload do the same work on the same bytes, so
-their marks share one x.
+:mod:`tuner.measure.roofline`: the slope is the bandwidth of loads and stores, or that of L2 or DDR
+if it is less; the flat part the throughput of multipliers, permutes or vector arithmetic. All
+schedules of a workload do the same work on the same bytes, so their marks share one x.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.kernels import find_kernel
-from tuner.records.candidate import Problem
+from tuner.measure.roofline import roofline_of
+from tuner.records.candidate import CacheState, Problem
+from tuner.records.roofline import MEMORY
 
 WIDTH, HEIGHT = 520, 300
 TOP, RIGHT, BOTTOM = 14, 14, 44
@@ -84,26 +84,22 @@ class Plot:
     peak: float
 
 
-def roofline_plot(problem: Problem, cycles: Mapping[str, int]) -> Plot | None:
+def roofline_plot(
+    problem: Problem, cycles: Mapping[str, int], cache: CacheState = "warm"
+) -> Plot | None:
     """The plot with a mark for each of ``cycles``; ``None`` for work without bytes or operations.
 
     Raises ``UserError`` for a kernel that is not installed.
     """
-    work = find_kernel(problem.workload.kernel).work(problem.workload.params)
-    bounds = work.bound_cycles(problem.target)
-    moving = max(bounds["load"], bounds["store"])
-    others = max(bounds["alu"], bounds["slots"], bounds["permute"])
-    unit, operations, computing = (
-        ("u8 MAC", work.macs, bounds["multiply"])
-        if bounds["multiply"] >= others
-        else ("byte ops", work.lane_ops, others)
-    )
-    total_bytes = work.read_bytes + work.written_bytes
-    if not (moving and computing and operations and total_bytes):
+    bounds = {bound.resource: bound for bound in roofline_of(problem, cache).bounds}
+    computing = [bounds[one] for one in ("multiply", "slots", "permute") if one in bounds]
+    moving = [bounds[one] for one in ("load", "store", *MEMORY) if one in bounds]
+    if not computing or not moving:
         return None
-    return _plot(
-        unit, operations, total_bytes, operations / computing, total_bytes / moving, cycles
-    )
+    most = max(computing, key=lambda bound: bound.cycles)
+    total_bytes = sum(bounds[one].work for one in ("load", "store") if one in bounds)
+    bandwidth = total_bytes / max(bound.cycles for bound in moving)
+    return _plot(most.unit, most.work, total_bytes, most.per_cycle, bandwidth, cycles)
 
 
 def _plot(

@@ -30,6 +30,7 @@ from db.sql_store import SqlStore
 from service.app_state import store_of
 from service.auth.audit import record
 from service.auth.caller import Scope
+from service.distances import distance_of_best
 from service.doubts import doubt_of_ended
 from service.http_errors import HttpError, not_found
 from service.job_requests import may_steer, require_may_steer
@@ -180,6 +181,7 @@ def _page(
         chart={**kept.get(("course", view.id, view.version), drawn), **_lines(view)},
         strip=outcome_strip(view.overview.summary.outcomes),
         doubt=None if view.open else doubt_of_ended(store, view.overview.summary),
+        distance=None if view.open else distance_of_best(store, view.job, best),
         best=best,
         files=kept.get(("files", view.id, view.version), files),
         use=use_of(request, store, view) if best else None,
@@ -199,7 +201,7 @@ def _lines(view: JobView) -> dict[str, Any]:
     lines = {
         "default": view.overview.default_cycles,
         "textbook": view.overview.textbook_cycles,
-        "peak": round(view.peak) if view.peak else None,
+        "roofline": round(view.roofline.cycles) if view.roofline else None,
     }
     empty = "The first measured trial will appear here." if view.open else NOTHING_MEASURED
     return {"lines": lines, "empty": empty}

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from dashboards.job_view import peak_of
+from dashboards.job_view import roofline_for
 from dashboards.kept import kept_of
 from dashboards.network_view import NetworkView
 from dashboards.session import Form, form_of, viewing
@@ -40,6 +40,7 @@ from tuner.problem.contract import Contract
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.problem.target import TARGETS, find_target
 from tuner.records.request import DEFAULT_TRIALS_OF_A_WORKLOAD
+from tuner.records.roofline import Roofline
 from tuner.space import Space
 from tuner.uploaded import files as uploaded_files
 
@@ -81,7 +82,7 @@ def kernel(request: Request, name: str, store: Store) -> Response:
         upload = pipelines.find(store, digest, caller.owner)
     elif prefix + colon == PACKAGE_PREFIX and (digest := find(number)):
         package = read(digest)
-    made, space, peak, refused = kept_of(request).get(
+    made, space, roofline, refused = kept_of(request).get(
         ("kernel", named.kernel), lambda: _read(named.kernel)
     )
     if made is None and upload is None and package is None:
@@ -94,7 +95,7 @@ def kernel(request: Request, name: str, store: Store) -> Response:
         made=made,
         space=space,
         refused=refused,
-        peak=peak,
+        roofline=roofline,
         upload=upload,
         package=package,
         schedules=page(store, kernel=named.kernel, quarantined=False, limit=LATEST),
@@ -102,13 +103,13 @@ def kernel(request: Request, name: str, store: Store) -> Response:
     )
 
 
-def _read(name: str) -> tuple[Kernel | None, Space | None, float | None, UserError | None]:
-    """A kernel with its space and peak for the default sizes, derived in a contained process; or
-    why it cannot be tuned."""
+def _read(name: str) -> tuple[Kernel | None, Space | None, Roofline | None, UserError | None]:
+    """A kernel with its space and roofline for the default sizes, derived in a contained process;
+    or why it cannot be tuned."""
     try:
         made = find_kernel(name)
         problem = made.problem(None, Contract.STATIC, find_target(DEFAULT_TARGET))
-        return made, space_of(None, made, problem), peak_of(problem), None
+        return made, space_of(None, made, problem), roofline_for(problem), None
     except UserError as error:
         return None, None, None, error
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import RedirectResponse, Response
 
-from dashboards.job_view import peak_of
+from dashboards.job_view import share_of_row
 from dashboards.session import EMPTY_MEANS_ALL, Form, form_of, viewing
 from dashboards.templating import digits, render
 from db.jobs.trials import find_trial
@@ -67,7 +67,7 @@ def schedules(
     return render(
         request,
         "schedules.html",
-        rows=[(each, peak_of(each.problem)) for each in shown],
+        rows=[(each, share_of_row(each.problem, each.cache, each.row)) for each in shown],
         asked=asked,
         filtered=bool(query),
         more=more,
@@ -103,7 +103,7 @@ def schedule(
         request,
         "schedule.html",
         found=found,
-        peak=peak_of(found.problem),
+        share=share_of_row(found.problem, found.cache, found.row),
         config=json.loads(found.row.config),
         provenance=json.loads(found.row.provenance),
         toolchain=json.loads(found.row.toolchain),

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import ValidationError
 from starlette.responses import RedirectResponse, Response
 
-from dashboards.job_view import peak_of
+from dashboards.job_view import roofline_for
 from dashboards.offered import offered_devices
 from dashboards.session import Form, form_of, viewing
 from dashboards.templating import render
@@ -263,7 +263,7 @@ def body_of(entered: Entered) -> SubmitBody:
 
 def _space(entered: Entered) -> dict[str, Any]:
     values = entered.values
-    nothing: dict[str, Any] = {"error": None, "space": None, "peak": None}
+    nothing: dict[str, Any] = {"error": None, "space": None, "roofline": None}
     if isinstance(entered.what, WorkloadSet):
         return {**nothing, "workloads": entered.what.members}
     try:
@@ -273,7 +273,7 @@ def _space(entered: Entered) -> dict[str, Any]:
         found = space_of(values["generator"], entered.what, problem)
     except UserError as error:
         return {**nothing, "error": error}
-    return {"error": None, "space": found, "peak": peak_of(problem)}
+    return {"error": None, "space": found, "roofline": roofline_for(problem)}
 
 
 def _choices() -> dict[str, list[str]]:

@@ -28,6 +28,7 @@ from tuner.jobs.one_config import explain
 from tuner.measure.explanation import GROUP_TITLES, GROUPS, ExplainedPacket, Explanation, Region
 from tuner.measure.statistics import Summary, summarize
 from tuner.records.candidate import Artifact, cycles_unit
+from tuner.records.roofline import TITLES
 from tuner.records.trial import Trial
 
 router = APIRouter(dependencies=[Depends(viewing(Scope.READ))])
@@ -66,7 +67,7 @@ def trial(
         if each.measurement is not None and (name == "this" or each.number != found.number)
     }
     try:
-        plot = roofline_plot(problem, cycles) if cycles else None
+        plot = roofline_plot(problem, cycles, view.job.spec.cache) if cycles else None
     except UserError:
         plot = None
     breakdown = found.measurement.breakdown if found.measurement else {}
@@ -124,6 +125,7 @@ def explanation(
         same=measured is not None and made.cycles == measured.cycles,
         split=pieces_of({group: made.group(group) for group in GROUPS}, least=0.0),
         titles=GROUP_TITLES,
+        resources=TITLES,
         regions=[listing(region, made) for region in _worth_listing(made)],
         symbol=view.job.spec.problem.symbol,
     )

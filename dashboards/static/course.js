@@ -46,7 +46,7 @@
 
   function columns(d) {
     const flat = (value) => d.x.map(() => value);
-    return [d.x, d.cycles, d.best, flat(d.lines.default), flat(d.lines.textbook), flat(d.lines.peak)];
+    return [d.x, d.cycles, d.best, flat(d.lines.default), flat(d.lines.textbook), flat(d.lines.roofline)];
   }
 
   function tellShares(d) {
@@ -188,7 +188,7 @@
         { ...line("best so far", colour("--best")), width: 2.5, paths: uPlot.paths.stepped({ align: 1 }) },
         line("default", colour("--default"), [6, 4]),
         line("textbook", colour("--textbook"), [6, 4]),
-        line("HVX peak", colour("--peak"), [2, 3]),
+        line("roofline", colour("--peak"), [2, 3]),
       ],
       hooks: { setCursor: [tell], draw: [strokes] },
     };

@@ -62,21 +62,23 @@ def _share(cycles: float, explanation: Explanation) -> tuple[str, str]:
 
 
 def _print_roofline(explanation: Explanation) -> None:
+    from tuner.records.roofline import TITLES
+
     roofline = explanation.roofline
-    columns = ["roofline", "work", "reached a cycle", "at most", "least cycles", "of peak"]
+    columns = ["roofline", "work", "reached a cycle", "at most", "least cycles", "share"]
     rows = [
         [
-            bound.resource,
+            TITLES[bound.resource],
             f"{bound.work:,} {bound.unit}",
             f"{bound.work / explanation.cycles:.1f}",
             f"{bound.per_cycle:g}",
             *_share(bound.cycles, explanation),
         ]
-        for bound in roofline.all_bounds
+        for bound in roofline.bounds
     ]
     print_table(columns, rows, numeric=columns[1:])
     binding = roofline.binding
-    print_line(f"{binding.resource} binds: it needs at least {binding.cycles:,.0f} cycles")
+    print_line(f"{TITLES[binding.resource]} bind: at least {binding.cycles:,.0f} cycles")
 
 
 def _print_instructions(explanation: Explanation) -> None:

@@ -29,7 +29,7 @@ from service.cli.options import (
 from service.cli.output import print_json, print_line
 from service.cli.statuses import Exit
 from service.cli.summary import print_config, print_loose, print_measurement
-from service.json_forms import peak_cycles, problem_json, trial_json
+from service.json_forms import problem_json, trial_json
 from service.labels import problem_label
 from tuner.errors import NotStoredError, UserError
 from tuner.problem.default_target import DEFAULT_TARGET
@@ -103,7 +103,7 @@ def measure(
             for name, chosen in zip(asked.values(), candidates, strict=True)
         ]
     if as_json:
-        print_json(_as_json(problem, tried))
+        print_json(_as_json(problem, tried, cache))
     else:
         _print(problem, tried)
     if any(one.trial.measurement is None for one in tried):
@@ -146,11 +146,13 @@ def _try(
     return Tried(name, trial, explanation)
 
 
-def _as_json(problem: Problem, tried: list[Tried]) -> dict[str, Any]:
+def _as_json(problem: Problem, tried: list[Tried], cache: CacheState) -> dict[str, Any]:
     from tuner.measure.explanation import compare
+    from tuner.measure.roofline import roofline_of
 
+    roofline = roofline_of(problem, cache)
     own, *others = [
-        trial_json(one.trial, peak_cycles(problem))
+        trial_json(one.trial, roofline)
         | ({} if one.explanation is None else {"explanation": one.explanation.as_dict()})
         for one in tried
     ]

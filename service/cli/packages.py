@@ -77,8 +77,8 @@ def _print_one(one: Checked) -> None:
     totals = one.explanation.totals
     print_line(
         f"  verified; {one.explanation.cycles:,} model cycles, "
-        f"{one.explanation.roofline.share_of_peak:.1%} of the HVX peak; {totals.packets:,} packets,"
-        f" {totals.vector_packets:,} of them with vector instructions"
+        f"{one.explanation.roofline.cycles / one.explanation.cycles:.1%} of the roofline; "
+        f"{totals.packets:,} packets, {totals.vector_packets:,} of them with vector instructions"
     )
     if not totals.vector_packets:
         print_line("  no packet uses HVX: this is scalar code")

@@ -32,7 +32,7 @@ class JobProgress:
     elapsed_s: float
     eta_s: float | None
     reached: str | None = None
-    """``98 % of the expected optimum``, if that is known."""
+    """``98 % of the optimum expected in this space``, if that is known."""
     on_front: int | None = None
     """Trials on the Pareto front of a job with several objectives."""
     waits: str = ""

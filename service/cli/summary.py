@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from service.cli.output import print_command, print_line, print_sentence, print_table
-from service.json_forms import measurement_json, peak_cycles
+from service.json_forms import measurement_json
 from service.suggested_files import suggested
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.candidate import cycles_text, cycles_unit
@@ -40,10 +40,10 @@ def outcomes_text(outcomes: Mapping[str, int]) -> str:
 
 
 def reached_text(remaining: RemainingGain | None) -> str | None:
-    """``98 % of the expected optimum``; never 100 % while anything may be left."""
+    """``98 % of the optimum expected in this space``; never 100 % while anything may be left."""
     if remaining is None:
         return None
-    return f"{remaining.percent_reached} % of the expected optimum"
+    return f"{remaining.percent_reached} % of the optimum expected in this space"
 
 
 def display_name(form: Mapping[str, Any]) -> str:
@@ -97,7 +97,7 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
     if result["textbook_is_unscheduled"]:
         del marked["textbook HVX"]
     unit = unit_of(marked.values())
-    figures = [unit, "packets", "HVX peak", "speed-up"]
+    figures = [unit, "packets", "of roofline", "speed-up"]
     print_table(
         ["", *figures],
         [[name, *_figures(trial, told)] for name, trial in marked.items()],
@@ -119,9 +119,11 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
     gain = result.get("remaining_gain")
     if gain is not None:
         print_sentence(
-            f"further search is expected to save another {gain['expected']:.1%} of the cycles "
-            f"(95 %: at most {gain['bound']:.1%})"
+            f"further search of this space is expected to save another {gain['expected']:.1%} of "
+            f"the cycles (95 %: at most {gain['bound']:.1%})"
         )
+    if result.get("distance") is not None:
+        print_sentence(f"distance: {result['distance']['sentence']}")
     print_doubt(result.get("doubt"))
     _print_failures(result)
     if result["left_out"]:
@@ -176,7 +178,9 @@ def _print_front(result: Mapping[str, Any]) -> None:
 
 def print_measurement(measurement: Measurement, problem: Problem, name: str = "") -> None:
     """The figures of a measurement on one line, behind its ``name`` if there are several."""
-    print_figures(measurement_json(measurement, peak_cycles(problem)), name)
+    from tuner.measure.roofline import roofline_of
+
+    print_figures(measurement_json(measurement, roofline_of(problem, measurement.cache)), name)
 
 
 def print_figures(figures: Mapping[str, Any], name: str = "") -> None:
@@ -193,7 +197,7 @@ def print_figures(figures: Mapping[str, Any], name: str = "") -> None:
         parts.append(f"{figures['packets']:,} packets")
     if figures["temperature_c"] is not None:
         parts.append(f"at {figures['temperature_c']:.0f} °C")
-    parts.append(f"{figures['share_of_peak']:.1%} of the HVX peak")
+    parts.append(f"{figures['share_of_roofline']:.1%} of the roofline")
     print_sentence(name + ", ".join([*parts, "outputs verified"]))
 
 
@@ -216,7 +220,7 @@ def _figures(trial: Mapping[str, Any] | None, told: Mapping[str, Any] | None) ->
     if cycles is None:
         return [str(trial["outcome"]), "", "", ""]
     speedup = "" if told is None else f"{told['cycles'] / cycles:.2f}x"
-    share = f"{trial['share_of_peak']:.1%}"
+    share = f"{trial['share_of_roofline']:.1%}"
     return [told_cycles(trial), count_text(trial["packets"]), share, speedup]
 
 

@@ -24,7 +24,7 @@ from starlette.responses import StreamingResponse
 from db.jobs.events import Told, event_counts, told_after
 from db.sql_store import SqlStore
 from service.app_state import READS, Store
-from service.json_forms import peak_of, told_json
+from service.json_forms import job_roofline, told_json
 from service.openapi import problems
 from service.reads import find_job
 from service.schemas.jobs import EventsQuery
@@ -222,7 +222,7 @@ def _feed_of(request: Request) -> JobFeed:
 
 
 async def _stream(feed: JobFeed, job: Job, after: int) -> AsyncIterator[bytes]:
-    peak = peak_of(job)
+    roofline = job_roofline(job)
     # At once, so that a client knows it is connected before the first event.
     yield format_sse_event(comment=f"events of job {job.id} after {after}")
     async with aclosing(feed.follow(job.id, after, KEEP_ALIVE_S)) as batches:
@@ -232,6 +232,6 @@ async def _stream(feed: JobFeed, job: Job, after: int) -> AsyncIterator[bytes]:
             for told in batch:
                 yield format_sse_event(
                     event=told.event.kind,
-                    data_str=json.dumps(told_json(told, peak), separators=(",", ":")),
+                    data_str=json.dumps(told_json(told, roofline), separators=(",", ":")),
                     id=str(told.event.sequence),
                 )

@@ -14,7 +14,7 @@ from db.jobs import trials as trial_queries
 from db.sql_store import SqlStore
 from service import reads
 from service.app_state import READS, Store
-from service.json_forms import full_trial_json, peak_of
+from service.json_forms import full_trial_json, job_roofline
 from service.openapi import problems
 from service.schemas.jobs import TrialPage, TrialsQuery
 from service.suggested_files import attachment
@@ -32,7 +32,7 @@ _COLUMNS = (
     "packets",
     "stalls",
     "core_cycles",
-    "share_of_peak",
+    "share_of_roofline",
     "fidelity",
     "device",
     "cache",
@@ -97,9 +97,9 @@ def _rows(store: SqlStore, job: Job, outcome: Outcome | None) -> Iterator[list[A
     """The names of the columns, then the values of each trial."""
     knobs = [knob.name for knob in store.space(job.id).knobs]
     yield [*_COLUMNS, *_TIMINGS, *(f"config.{knob}" for knob in knobs), "error"]
-    peak = peak_of(job)
+    roofline = job_roofline(job)
     for trial in trial_queries.each_trial(store, job.id, outcome):
-        form = full_trial_json(trial, peak)
+        form = full_trial_json(trial, roofline)
         config = form["config"]
         yield [
             *(form[name] for name in _COLUMNS),

@@ -7,9 +7,10 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from db.schedules.serving import ServingRow
-from service.json_forms import peak_cycles
 from service.schedules.asked import Asked
+from tuner.measure.roofline import roofline_of, roofline_of_work
 from tuner.records.candidate import CacheState, Problem
+from tuner.records.roofline import Roofline
 
 FILE_LINKS = {
     "object": "object",
@@ -37,7 +38,7 @@ def display_name(problem: Problem, provenance: str) -> str:
 
 def schedule_json(row: ServingRow, problem: Problem, cache: CacheState) -> dict[str, Any]:
     """The schedule in ``row``, which is stored under ``problem``, as every route gives it."""
-    fields = _fields(row, problem, cache, _params(problem), peak_cycles(problem))
+    fields = _fields(row, problem, cache, _params(problem), roofline_of(problem, cache))
     form: dict[str, Any] = json.loads(f"{{{fields}}}")
     return form
 
@@ -46,23 +47,24 @@ def exact_text(row: ServingRow, asked: Asked) -> str:
     """The answer that is a schedule of the very workload, for callers that promise enough."""
     problem = asked.lookup.stored_under(row.contract)
     params = _params(problem)  # what is stored has those that are asked for
-    peak = asked.kernel.work(problem.workload.params).peak_cycles(problem.target)
+    work = asked.kernel.work(problem.workload.params)
+    roofline = roofline_of_work(work, problem.target, asked.lookup.cache)
     return (
-        f"{{{_fields(row, problem, asked.lookup.cache, params, peak)},"
+        f"{{{_fields(row, problem, asked.lookup.cache, params, roofline)},"
         '"match":"exact","distance":null,"confidence":null,"note":null,'
         f'"asked":{{"params":{params},"contract":"{asked.problem.contract.value}"}}}}'
     )
 
 
 def _fields(
-    row: ServingRow, problem: Problem, cache: CacheState, params: str, peak_cycles: float
+    row: ServingRow, problem: Problem, cache: CacheState, params: str, roofline: Roofline
 ) -> str:
     """The fields of a schedule as JSON text.
 
     Put together from the JSON that is stored, which need not be read for it: that is a tenth of
     the time of a best-query.
     """
-    share = round(peak_cycles / row.cycles, 4)
+    share = round(roofline.cycles_at(row.fidelity) / row.cycles, 4)
     base = f"/v1/schedules/{row.public_id}"
     return (
         f'"id":{_quoted(row.public_id)},'
@@ -77,7 +79,7 @@ def _fields(
         f'"core_cycles":{row.core_cycles},'
         # The database holds no other: a constraint refuses it.
         f'"verified":true,'
-        f'"share_of_peak":{share},'
+        f'"share_of_roofline":{share},'
         f'"fidelity":"{row.fidelity}",'
         f'"device":{_quoted(row.device)},'
         f'"cache":"{cache}",'

@@ -281,7 +281,9 @@ class JobStandingForm(JobForm):
     told_against: Headline | None = Field(
         description="The opponent of the best; null where baseline and textbook failed."
     )
-    share_of_peak: float | None = Field(description="By the best, of the contexts it may use.")
+    share_of_roofline: float | None = Field(
+        description="The least cycles of its algorithm over those of the best."
+    )
     rate_trials_per_s: float | None
     eta_s: float | None = Field(description="Seconds to go, while it runs.")
 
@@ -298,7 +300,7 @@ class TrialForm(BaseModel):
     outcome: Outcome
     config: dict[str, Any]
     cycles: int | None
-    share_of_peak: float | None
+    share_of_roofline: float | None
     object_digest: str | None
     duplicate_of: int | None = Field(description="The trial whose object was identical.")
     error: str | None
@@ -341,6 +343,37 @@ class FailureForm(BaseModel):
     next_step: str
 
 
+class BoundForm(BaseModel):
+    """A resource that the algorithm needs."""
+
+    resource: str = Field(examples=["multiply"])
+    unit: str = Field(examples=["products"])
+    work: int = Field(description="In `unit`, of a call.", examples=[16777216])
+    per_cycle: float = Field(description="The most that it does in a cycle.", examples=[256.0])
+    cycles: float = Field(description="One over the other.", examples=[65536.0])
+
+
+class RooflineForm(BaseModel):
+    """The least cycles of an algorithm on the HVX contexts it may use, however it is scheduled."""
+
+    binds: str = Field(description="The resource that needs most.", examples=["multiply"])
+    cycles: float = Field(examples=[65536.0])
+    compute_cycles: float = Field(description="If memory had no limits.", examples=[65536.0])
+    bounds: list[BoundForm]
+
+
+class DistanceForm(BaseModel):
+    """How far the roofline lies below the best of a job."""
+
+    times: float = Field(description="Cycles of the best over the least.", examples=[1.038])
+    binds: str = Field(examples=["multiply"])
+    least_cycles: int = Field(examples=[65536])
+    compute_cycles: int = Field(examples=[65536])
+    sentence: str = Field(
+        examples=["1.04 times the roofline: multiplies need at least 65,536 model cycles"]
+    )
+
+
 class JobDetail(JobStandingForm):
     """A job by itself."""
 
@@ -351,12 +384,15 @@ class JobDetail(JobStandingForm):
     pareto: list[TrialForm] = Field(
         description="Those that no other trial beats in every objective, the fastest first."
     )
-    peak_cycles: float | None = Field(description="At the HVX peak of the contexts it may use.")
+    roofline: RooflineForm | None = Field(description="null: its kernel is not known here.")
     toolchain: dict[str, str] = Field(description="All that decides objects and cycles.")
     space_digest: str
     ladder: LadderForm | None = Field(description="Its promotions; null: it has none to make.")
     doubt: DoubtForm | None = Field(
         description="How far its best rests on assumed costs; null: nothing is assumed."
+    )
+    distance: DistanceForm | None = Field(
+        description="How far the roofline lies below the best; null: there is none."
     )
     left_out: dict[str, str] = Field(
         examples=[{"hvx": "its stage blur uses select()"}],

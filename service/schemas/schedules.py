@@ -109,8 +109,8 @@ class ScheduleForm(BaseModel):
     stalls: int | None = Field(description="null: not counted there.", examples=[12994])
     core_cycles: int = Field(description="Without what DDR adds; 0: not known.")
     verified: bool = Field(description="Every output byte matched the reference: always true.")
-    share_of_peak: float = Field(
-        description="Of the HVX peak of the contexts it may use.", examples=[0.8]
+    share_of_roofline: float = Field(
+        description="The least cycles of the algorithm over those measured.", examples=[0.8]
     )
     fidelity: Fidelity
     device: str = Field(examples=["qemu-7.2"])

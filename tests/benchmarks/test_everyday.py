@@ -19,9 +19,9 @@ def measured(cycles: int) -> Measurement:
 
 
 def test_a_row_far_below_the_peak_needs_a_reason() -> None:
-    row = Row("box", measured(2000), measured(1000), peak_cycles=1000 * LEAST_SHARE - 1)
-    assert row.faults == ["9.9% of the peak, and no reason is given"]
-    reasoned = Row("box", measured(2000), measured(1000), row.peak_cycles, reason="as written")
+    row = Row("box", measured(2000), measured(1000), least_cycles=1000 * LEAST_SHARE - 1)
+    assert row.faults == ["9.9% of the roofline, and no reason is given"]
+    reasoned = Row("box", measured(2000), measured(1000), row.least_cycles, reason="as written")
     assert not reasoned.faults
     assert reasoned.cells[:3] == ("box", "2,000 / 2,000", "1,000 / 1,000")
     assert reasoned.cells[-1] == "as written"

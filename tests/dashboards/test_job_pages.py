@@ -139,7 +139,7 @@ def test_a_job_page_has_the_course_and_its_lines(logged_in: LogIn, store: SqlSto
     assert data["best"] == [3000, 2000, 1000]
     assert data["lines"]["default"] == 3000
     assert data["lines"]["textbook"] == 2000
-    assert data["lines"]["peak"] > 0
+    assert data["lines"]["roofline"] > 0
 
 
 def test_trials_can_be_had_by_outcome_and_order(logged_in: LogIn, store: SqlStore) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.errors import UserError
-from tuner.kernels import find_kernel
+from tuner.measure.roofline import roofline_of
 from tuner.records.batch import Batch, BatchMember, NetworkLayer
 from tuner.records.candidate import Cycles, Problem
 from tuner.records.trial import NOT_REACHED, UNREACHED, JobState
@@ -264,12 +264,11 @@ def _layer(
 
 def _search_of(one: MemberProgress, problem: Problem) -> SearchState | None:
     """The search as its results so far say; ``None`` if its kernel is not installed (any more)."""
-    workload = problem.workload
     try:
-        work = find_kernel(workload.kernel).work(workload.params)
+        least = roofline_of(problem).cycles
     except UserError:
         return None
-    search = SearchState(one.member.occurrences, work.peak_cycles(problem.target), workload.kernel)
+    search = SearchState(one.member.occurrences, least, problem.workload.kernel)
     search.resume(one.finished, one.textbook_cycles, one.best_cycles, one.spent_s)
     return search
 

@@ -30,6 +30,7 @@ from tuner.keeping.store import TrialStore
 from tuner.kernels import Kernel, find_kernel
 from tuner.measure import DeviceAccess
 from tuner.measure.measurer import AbandonableMeasurer
+from tuner.measure.roofline import roofline_of
 from tuner.records.batch import Batch, BatchKind, BatchPlan, NetworkLayer, NewJob
 from tuner.records.candidate import Problem
 from tuner.records.trial import (
@@ -230,10 +231,9 @@ class _BatchRun:
 
     def _search(self, position: int) -> SearchState:
         member, problem = self._members[position], self._problem(position)
-        work = find_kernel(problem.workload.kernel).work(problem.workload.params)
-        peak_cycles = work.peak_cycles(problem.target)
+        least = roofline_of(problem, self._store.job(self._jobs[position]).spec.cache).cycles
         seeds = 1 + len(self._alternatives[position])
-        search = SearchState(member.occurrences, peak_cycles, problem.workload.kernel, seeds)
+        search = SearchState(member.occurrences, least, problem.workload.kernel, seeds)
         earlier = result(self._jobs[position], self._store)
         search.resume(
             sum(earlier.outcomes.values()),

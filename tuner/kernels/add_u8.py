@@ -70,11 +70,11 @@ class AddU8(Pointwise):
         return [np.clip(output, 0, 255).astype(np.uint8)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
-        # Beside two products per element, 16-bit lanes of: adding the bias, narrowing.
+        # Beside two products per element: adding the bias on 16 bits, and narrowing, a byte.
         elements = params["width"] * params["height"]
         return WorkCounts(
             macs=2 * elements,
-            lane_ops=2 * 2 * elements,
+            lane_ops=3 * elements,
             read_bytes=2 * elements,
             written_bytes=elements,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
 from operator import add
@@ -54,15 +55,16 @@ class AvgPoolU8(Pool):
         return [((total + pixels // 2) // pixels).astype(np.uint8)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
-        # On 16 bits: sums down each column for every row of the output, along the row, and for
-        # each result a division (a product) and the narrowing.
+        # Bytes added down each column for every row of the output, 16 bits along the row, as sums
+        # of sums or running ones; for each result a division (a product) and the narrowing.
         source, result = self.buffers(params)
         height, width, channels = result.shape
         columns = source.shape[1]
-        sums = (params["size"] - 1) * height * channels * (columns + width)
+        steps = min(math.log2(params["size"]), 2)
+        sums = steps * height * channels * (columns + 2 * width)
         return WorkCounts(
             macs=0,
-            lane_ops=2 * (sums + 2 * result.payload_bytes),
+            lane_ops=int(sums) + 3 * result.payload_bytes,
             read_bytes=source.payload_bytes,
             written_bytes=result.payload_bytes,
         )

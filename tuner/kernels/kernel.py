@@ -42,18 +42,24 @@ MAX_BUFFER_BYTES = 1 << 27
 """All buffers of a workload together: what fits the simulator's guest with room to spare."""
 
 
-_SLOTS, _MULTIPLIERS = 4, 2
-"""Of a packet: vector instructions in all, and those among them that multiply."""
+_UNITS, _MULTIPLIERS = 4, 2
+"""Of HVX, beside those that load and store: all that a packet can use, and those that multiply."""
+_OF_BYTES = {16: 4, 32: 8}
+"""How many products of bytes take as long as one of 16 or 32 bits."""
 
 
 @dataclass(frozen=True)
 class WorkCounts:
-    """The work of one call, for the roofline. All are counts for the whole workload.
+    """The least that an algorithm does in one call, however it is scheduled: counts for the whole
+    workload, for the roofline (:mod:`tuner.measure.roofline`).
 
-    ``macs``: 8-bit multiply-accumulates. ``lane_ops``: bytes of vector lanes that other
-    arithmetic must at least touch (an add on 100 u16 elements counts 200). ``read_bytes`` and
-    ``written_bytes``: every input and output byte once. ``permuted_bytes``: the part of
-    ``lane_ops`` that only the permute unit does, such as look-ups.
+    ``macs``: 8-bit multiply-accumulates; ``macs_16`` and ``macs_32`` those with operands of 16 and
+    32 bits (of one by a byte counts half: such instructions make twice as many). ``lane_ops``:
+    bytes of vector lanes that other arithmetic must at least touch (an add on 100 u16 elements
+    counts 200). ``read_bytes`` and ``written_bytes``: every input and output byte once.
+    ``permuted_bytes``: the part of ``lane_ops`` that only the permute unit does, such as look-ups.
+    ``merged_bytes``: bytes of vectors made of two others each, where an algorithm brings elements
+    of many vectors together, as a transpose does.
     ``parallel`` is true if code may run on all HVX contexts at once.
     """
 
@@ -63,35 +69,43 @@ class WorkCounts:
     written_bytes: int
     permuted_bytes: int = 0
     parallel: bool = False
+    macs_16: int = 0
+    macs_32: int = 0
+    merged_bytes: int = 0
 
     @property
     def total(self) -> int:
         """All counts together, to compare shapes of one kernel with each other."""
-        return self.macs + self.lane_ops + self.read_bytes + self.written_bytes
+        return self.products + self.lane_ops + self.read_bytes + self.written_bytes
 
-    def bound_cycles(self, target: Target) -> dict[str, float]:
+    @property
+    def products(self) -> int:
+        """All multiply-accumulates, of any width."""
+        return self.macs + self.macs_16 + self.macs_32
+
+    def hvx_cycles(self, target: Target) -> dict[str, float]:
         """The least cycles one HVX context needs, or all together if ``parallel``, by resource.
 
-        A packet has at most four vector instructions: one load, one store, one that permutes, and
-        two that multiply and do ``target.u8_macs_per_cycle`` (V66 HVX manual, packet rules).
+        A packet holds one load and one store of a vector, and instructions that take four units
+        between them: one permutes, two multiply (``target.u8_macs_per_cycle`` products of bytes),
+        all do arithmetic. A product of 16 bits takes both multipliers for 64 of them, one of 32
+        bits for 32; some of a pair of vectors take two units (V66 HVX PRM, "Resource usage";
+        LLVM's itineraries; the pinned assembler refuses packets with more). Loads and stores whose
+        vector is used in the same packet take no unit. What scalar code may move beside that, 8
+        bytes a packet, is left out.
         """
         contexts = target.hvx_contexts if self.parallel else 1
         vector = target.vector_bytes * contexts
-        macs_per_cycle = target.u8_macs_per_cycle * contexts
-        multiply = self.macs / macs_per_cycle
-        instructions = self.lane_ops + self.read_bytes + self.written_bytes
+        products = self.macs + _OF_BYTES[16] * self.macs_16 + _OF_BYTES[32] * self.macs_32
+        multiply = products / (target.u8_macs_per_cycle * contexts)
+        others = max(self.lane_ops, self.merged_bytes) / vector
         return {
             "multiply": multiply,
-            "alu": self.lane_ops / (_SLOTS * vector),
-            "slots": (instructions / vector + _MULTIPLIERS * self.macs / macs_per_cycle) / _SLOTS,
+            "slots": (others + _MULTIPLIERS * multiply) / _UNITS,
             "permute": self.permuted_bytes / vector,
             "load": self.read_bytes / vector,
             "store": self.written_bytes / vector,
         }
-
-    def peak_cycles(self, target: Target) -> float:
-        """Cycles at the HVX peak: the largest of :meth:`bound_cycles`."""
-        return max(self.bound_cycles(target).values())
 
 
 @dataclass(frozen=True)

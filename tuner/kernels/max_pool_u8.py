@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
@@ -48,13 +49,16 @@ class MaxPoolU8(Pool):
         return [output]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
-        # Down each column of the input once for every row of the output, then along the row.
+        # Down each column of the input once for every row of the output, then along the row;
+        # windows that overlap share what they have in common.
         source, result = self.buffers(params)
         height, width, channels = result.shape
-        comparisons = (params["size"] - 1) * height * channels * (params["width"] + width)
+        size, stride = params["size"], params["stride"]
+        steps = size - 1 if stride >= size else math.log2(size)
+        comparisons = steps * height * channels * (params["width"] + width)
         return WorkCounts(
             macs=0,
-            lane_ops=comparisons or result.payload_bytes,
+            lane_ops=int(comparisons) or result.payload_bytes,
             read_bytes=source.payload_bytes,
             written_bytes=result.payload_bytes,
         )

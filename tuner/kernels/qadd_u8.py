@@ -59,12 +59,12 @@ class QAddU8(Pointwise):
         return [np.maximum(np.minimum(output, high), low).astype(np.uint8)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
-        # Beside two products per element, 16-bit lanes of: adding the start, narrowing.
+        # Beside two products per element: adding the start on 16 bits, and narrowing, a byte.
         *inputs, output = self.buffers(params)
         elements = output.payload_bytes
         return WorkCounts(
             macs=2 * elements,
-            lane_ops=2 * 2 * elements,
+            lane_ops=3 * elements,
             read_bytes=sum(spec.payload_bytes for spec in inputs),
             written_bytes=elements,
         )

@@ -81,13 +81,13 @@ class SoftmaxU8(Kernel):
         return [np.clip(((scaled >> (bits - 9)) + 1) >> 1, 0, 255).astype(np.uint8)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
-        # Per element: the maximum and the difference, each vlut16's 16-bit result, and on 16 bits
-        # adding up, scaling and narrowing.
+        # Per element: the maximum and the difference, each vlut16's 16-bit result; on 16 bits
+        # adding up and scaling; and the narrowing, a byte.
         elements = params["width"] * params["height"]
         lookups = 2 * _ENTRIES // _TABLE_READ
         return WorkCounts(
             macs=0,
-            lane_ops=(2 + lookups + 3 * 2) * elements,
+            lane_ops=(2 + lookups + 2 * 2 + 1) * elements,
             read_bytes=elements + 2 * _ENTRIES,
             written_bytes=elements,
             permuted_bytes=lookups // 2 * elements,  # a vlut16 makes two vectors at once

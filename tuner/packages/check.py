@@ -56,7 +56,9 @@ class Checked:
             "error": self.error or None,
             "difference": difference_in(self.error),
             "cycles": None if found is None else found.cycles,
-            "share_of_peak": None if found is None else round(found.roofline.share_of_peak, 4),
+            "share_of_roofline": None
+            if found is None
+            else round(found.roofline.cycles / found.cycles, 4),
             "packets": None if totals is None else totals.packets,
             "vector_packets": None if totals is None else totals.vector_packets,
             "vector_instructions": None if totals is None else totals.vector_instructions,

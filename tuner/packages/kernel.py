@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -147,12 +148,12 @@ class PackageKernel(PackagedKernel):
         return made.reshape(shape).copy()
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
-        usual, table = super().work(params), self.package.manifest.work
-        macs, lane_ops = (
-            given if text is None else int(arithmetic(text).value(dict(params)))
-            for text, given in ((table.macs, usual.macs), (table.lane_ops, usual.lane_ops))
-        )
-        return WorkCounts(macs, lane_ops, usual.read_bytes, usual.written_bytes)
+        stated: dict[str, Any] = {
+            name: int(arithmetic(text).value(dict(params)))
+            for name, text in self.package.manifest.work
+            if text is not None
+        }
+        return replace(super().work(params), **stated)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         raise InternalError(f"{self.name} is a package: it has no pipeline")

@@ -128,11 +128,23 @@ class ToleranceTable(Strict):
 
 
 class WorkTable(Strict):
-    """The work of a call, for the share of the peak; each an expression of parameters."""
+    """The least work of a call, for the roofline; each an expression of parameters."""
 
     macs: Expression | None = Field(None, description="8-bit multiply-accumulates.")
+    macs_16: Expression | None = Field(
+        None, description="16-bit multiply-accumulates; by 8 bits, half of them."
+    )
+    macs_32: Expression | None = Field(
+        None, description="32-bit multiply-accumulates; by 8 bits, half of them."
+    )
     lane_ops: Expression | None = Field(
         None, description="Bytes of vector lanes that other arithmetic touches at least."
+    )
+    permuted_bytes: Expression | None = Field(
+        None, description="The part of lane_ops that only the permute unit does, as look-ups."
+    )
+    merged_bytes: Expression | None = Field(
+        None, description="Bytes of vectors made of two others, as a transpose makes them."
     )
 
 
@@ -188,7 +200,7 @@ class Manifest(Strict):
         min_length=1,
         description=f"Those of jobs that name none, of {', '.join(OBJECTIVES)}.",
     )
-    work: WorkTable = Field(default_factory=lambda: WorkTable(macs=None, lane_ops=None))
+    work: WorkTable = Field(default_factory=lambda: WorkTable.model_validate({}))
     build: BuildOptions
     reference: Reference
 

@@ -4,8 +4,8 @@ The rule of Ansor's task scheduler (Zheng et al., "Ansor: Generating High-Perfor
 Programs for Deep Learning", OSDI 2020, section 6), for the sum of cycles of all workloads, each
 times its occurrences. The saving of a trial is estimated from the past (the saving of the last
 trials) and, with optimism, from the cycles left to save: a search that took t trials to reach g
-cycles may save g / t with the next, but not go below its HVX peak, nor reach twice the share of
-the peak that the best workload of the same kernel has reached. Two things are not Ansor's. Hope
+cycles may save g / t with the next, but not go below its roofline, nor reach twice the share of
+the roofline that the best workload of the same kernel has reached. Two things are not Ansor's. Hope
 fades: the cycles left count by as much as all trials together have improved on the first, and one
 trial's share more, so that a workload that nothing helps makes room sooner. And where the budget is
 time, savings are by the second: trials of large workloads take longer, in compiler and simulator.
@@ -29,11 +29,11 @@ _LEAST_SECONDS = 0.05
 
 @dataclass
 class SearchState:
-    """One search and its results. ``peak_cycles`` is the least its work can need, ``family`` its
-    kernel."""
+    """One search and its results. ``roofline_cycles`` is the least that its algorithm needs,
+    ``family`` its kernel."""
 
     weight: int
-    peak_cycles: float
+    roofline_cycles: float
     family: str
     seeds: int = 1
     """Trials that it begins with, before expectations count."""
@@ -80,9 +80,9 @@ class SearchState:
         return self.seconds / self.trials if self.trials else 0.0
 
     @property
-    def share_of_peak(self) -> float:
+    def share_of_roofline(self) -> float:
         """Peak over best, 0 without a best."""
-        return self.peak_cycles / self.best_cycles if self.best_cycles else 0.0
+        return self.roofline_cycles / self.best_cycles if self.best_cycles else 0.0
 
     @property
     def saved_lately(self) -> float:
@@ -103,26 +103,26 @@ def _hope(search: SearchState) -> float:
 
 
 def cycles_left(search: SearchState, best_share: float) -> float | None:
-    """Cycles that ``search`` is expected to save at most: down to its HVX peak, or to twice the
-    share of the peak ``best_share``, the largest in its family. ``None`` without a valid trial."""
+    """Cycles that ``search`` is expected to save at most: down to its roofline, or to twice the
+    share of it ``best_share``, the largest in its family. ``None`` without a valid trial."""
     if search.best_cycles is None:
         return None
-    reachable = search.peak_cycles / min(1.0, OPTIMISM * best_share)
+    reachable = search.roofline_cycles / min(1.0, OPTIMISM * best_share)
     return max(0.0, search.best_cycles - reachable)
 
 
 def best_shares(searches: Sequence[SearchState]) -> dict[str, float]:
-    """The largest share of the peak in each family."""
+    """The largest share of the roofline in each family."""
     shares: dict[str, float] = {}
     for search in searches:
-        shares[search.family] = max(shares.get(search.family, 0.0), search.share_of_peak)
+        shares[search.family] = max(shares.get(search.family, 0.0), search.share_of_roofline)
     return shares
 
 
 def expected_gain(search: SearchState, best_share: float) -> float:
     """Cycles of the whole set that one more trial of ``search`` is expected to save.
 
-    ``best_share`` is the largest share of the peak in its family.
+    ``best_share`` is the largest share of the roofline in its family.
     """
     best, most = search.best_cycles, cycles_left(search, best_share)
     if best is None or most is None:
@@ -147,7 +147,7 @@ def next_search(
     def priority(search: SearchState) -> tuple[bool, bool, float, float]:
         gain = expected_gain(search, shares[search.family])
         price = max(search.seconds_of_trial, _LEAST_SECONDS) if timed else 1.0
-        size = search.weight * search.peak_cycles
+        size = search.weight * search.roofline_cycles
         if search.trials < search.seeds:
             return search.trials == 0, True, size, size
         return False, False, gain / price, size

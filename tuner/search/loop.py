@@ -27,6 +27,7 @@ from tuner.executor.evaluation import (
 from tuner.keeping.store import TrialStore
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
+from tuner.measure.roofline import roofline_of_work
 from tuner.problem.objectives import Front
 from tuner.records.candidate import Candidate
 from tuner.records.trial import (
@@ -164,9 +165,11 @@ class TuningLoop:
         self._naive = self._default if kernel.default_is_naive else None
         self._textbook = self._starts["textbook"]
         self._transfers = tuple(transfers)
-        peak = kernel.work(self._problem.workload.params).peak_cycles(self._problem.target)
+        work = kernel.work(self._problem.workload.params)
+        roofline = roofline_of_work(work, self._problem.target, job.spec.cache)
+        least = roofline.cycles_at(measurer.fidelity)
         estimable = len(self._objectives) == 1
-        self._gain = GainWatch(space, job.spec, peak) if estimable else None
+        self._gain = GainWatch(space, job.spec, least) if estimable else None
         self._stored_gain = job.remaining
         self._front = Front()
         self._improvements = Improvements(self._told)

@@ -32,13 +32,13 @@ class GainEstimator:
     """Estimates from the trials of one search, whichever sampler proposed them.
 
     The model is the one of the surrogate sampler; it draws the cycles of unmeasured configs,
-    jointly, and takes how far the least of each draw lies below the best so far. ``peak_cycles``
-    are those of the HVX peak (:meth:`tuner.kernels.WorkCounts.peak_cycles`): no schedule takes
-    fewer, whatever the model draws.
+    jointly, and takes how far the least of each draw lies below the best so far.
+    ``roofline_cycles`` are those of :mod:`tuner.measure.roofline`: no schedule takes fewer,
+    whatever the model draws.
     """
 
-    def __init__(self, space: Space, seed: int, peak_cycles: float = 0.0) -> None:
-        self._space, self._seed, self._peak_cycles = space, seed, peak_cycles
+    def __init__(self, space: Space, seed: int, roofline_cycles: float = 0.0) -> None:
+        self._space, self._seed, self._roofline_cycles = space, seed, roofline_cycles
         self._metric = Metric(space)
         self._fitter = Fitter(len(space.knobs), 0.0)
         self._rng = np.random.default_rng(seed)
@@ -68,8 +68,8 @@ class GainEstimator:
         logs = np.log(np.asarray(cycles, float))
         best = float(logs.min())
         gains = self._drawn(rows[known], logs[known], best, some)
-        if 0.0 < self._peak_cycles <= np.exp(best):
-            gains = np.minimum(gains, best - np.log(self._peak_cycles))
+        if 0.0 < self._roofline_cycles <= np.exp(best):
+            gains = np.minimum(gains, best - np.log(self._roofline_cycles))
         # The most promising configs will fail as often as those so far.
         valid = len(rows) / (len(rows) + len(lost))
         shares = (1.0 - np.exp(-gains)) * valid
@@ -115,8 +115,8 @@ def remaining_of(
 class GainWatch:
     """The estimate for a search under way, renewed every few trials."""
 
-    def __init__(self, space: Space, spec: JobSpec, peak_cycles: float) -> None:
-        self._asked = space, spec.seed, peak_cycles
+    def __init__(self, space: Space, spec: JobSpec, roofline_cycles: float) -> None:
+        self._asked = space, spec.seed, roofline_cycles
         self._spec = spec
         self._estimator = GainEstimator(*self._asked)
         self._looked_at = 0

@@ -128,24 +128,18 @@ class PipelineKernel(Kernel):
         return {"minimum values": lowest, "ramps": ramps}
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
-        # What any schedule has to do: reductions step by step, and every value of the outputs.
-        facts = self.facts(params)
-        macs = lane_ops = 0
-        for stage in facts.stages:
-            for update in stage.updates:
-                steps = update.steps * stage.elements
-                if update.dot:
-                    macs += steps
-                elif not update.scans:
-                    lane_ops += steps * stage.narrowest_bits // 8
-        specs = self.buffers(params)
-        written_bytes = sum(spec.payload_bytes for spec in specs if spec.role == "output")
-        read_bytes = sum(spec.payload_bytes for spec in specs) - written_bytes
+        """What follows from its definitions (``demands`` of the uploads), and every output once."""
+        found = self.facts(params).demands
         return WorkCounts(
-            macs,
-            lane_ops + written_bytes,
-            read_bytes,
-            written_bytes,
+            macs=found.macs,
+            macs_16=found.macs_16,
+            macs_32=found.macs_32,
+            lane_ops=found.lane_bytes,
+            merged_bytes=found.merged_bytes,
+            read_bytes=found.read_bytes,
+            written_bytes=sum(
+                spec.payload_bytes for spec in self.buffers(params) if spec.role == "output"
+            ),
             parallel=self._is_parallel(params),
         )
 

@@ -11,8 +11,9 @@ import pytest
 from tests.rig.stand_ins import StandInMeasurer
 from tuner import measure
 from tuner.errors import CandidateError
-from tuner.measure.explanation import Bound, ExplainedPacket, Explanation, Part, Region, Roofline
+from tuner.measure.explanation import ExplainedPacket, Explanation, Part, Region
 from tuner.records.outcome import Outcome
+from tuner.records.roofline import Bound, Roofline
 
 BEGIN = 0x100000
 STALLS = 40
@@ -52,7 +53,7 @@ def explanation_of(cycles: int) -> Explanation:
             Part("dependency", "vector multiply", STALLS),
             Part("parallel", "HVX contexts", cycles - issue - STALLS),
         ),
-        roofline=Roofline(cycles, (Bound("alu", "byte ops", 2048, 512.0),)),
+        roofline=Roofline((Bound("slots", "bytes of units", 2048, 512.0),)),
         regions=(
             Region(
                 "loop", "scale_u8_h4_n512_static", BEGIN + 16, BEGIN + 48, 20, BEGIN, tuple(inner)
@@ -113,7 +114,7 @@ def test_an_explanation_is_printed_with_causes_bounds_loops_and_packets(
     assert re.search(r"  packets without +2 ", out)
     assert re.search(r"waiting for operands +40 ", out)
     assert re.search(r"  operands of vector multiply +40 ", out)
-    assert "alu binds: it needs at least 4 cycles" in out
+    assert "issue slots bind: at least 4 cycles" in out
     multiply, remark = out[out.index("  100020 ") :].splitlines()[:2]
     assert multiply.split()[:3] == ["100020", "20", "40"]
     assert remark.strip() == "^ waits for operands of vector multiply; 3 L1 misses; unaligned"

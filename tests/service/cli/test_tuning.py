@@ -37,8 +37,8 @@ def test_tune_prints_one_object(hvxtune, bench):
     assert [trial["trial"] for trial in shown["trials"]] == list(range(12))
     assert [trial["origin"] for trial in shown["trials"][:2]] == ["textbook", "default"]
     assert shown["best"] in shown["trials"]
-    share = result["peak_cycles"] / result["best"]["cycles"]
-    assert result["best"]["share_of_peak"] == pytest.approx(share, abs=1e-4)
+    share = result["roofline"]["cycles"] / result["best"]["cycles"]
+    assert result["best"]["share_of_roofline"] == pytest.approx(share, abs=1e-4)
 
 
 @pytest.mark.slow

@@ -55,13 +55,11 @@ def test_the_reference_is_what_the_pipeline_says_on_every_case(monkeypatch):
 def test_a_compile_worker_makes_the_same_kernel_of_an_attachment():
     kernel = find_kernel(keep_pipeline(unseen_pipeline("column_mean")))
     problem = kernel.problem({"x": 256}, Contract.STATIC, TARGET)
-    params = problem.workload.params
     attached = attached_kernel(kernel.name, kernel.attachment(problem))
     assert attached.space(problem).digest == kernel.space(problem).digest
     config = kernel.textbook_config(problem)
     assert attached.schedule(problem, config) == kernel.schedule(problem, config)
     assert problem.symbol.isidentifier()
-    assert kernel.work(params).peak_cycles(TARGET) > 0
     with pytest.raises(UserError, match="innermost extent of buffer image is 250"):
         kernel.problem({"x": 250}, Contract.EXTENT, TARGET)
     with pytest.raises(UserError, match="x=0"):

@@ -28,7 +28,7 @@ def test_trials_that_saved_nothing_make_room_for_others() -> None:
 
 
 def test_a_relative_far_better_off_shows_how_much_is_left() -> None:
-    """Twice the best share of the peak in the family is as far as hope goes."""
+    """Twice the best share of the roofline in the family is as far as hope goes."""
     reached = search((2, 100), peak=90, family="a")
     behind = search((1, 1000), peak=100, family="a")
     alone = search((1, 1000), peak=100, family="b")

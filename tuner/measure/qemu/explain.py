@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.kernels import find_kernel
-from tuner.measure.explanation import ExplainedPacket, Explanation, Group, Part, Region, roofline_of
+from tuner.measure.explanation import ExplainedPacket, Explanation, Group, Part, Region
 from tuner.measure.qemu.cycles import CONTEXTS, DDR_BANDWIDTH, DDR_LATENCY, ISSUE, L2_BANDWIDTH
 from tuner.measure.qemu.disassembly import Decoded, decode, stack_accesses
 from tuner.measure.qemu.loops import Loop, find_loops
@@ -27,6 +27,7 @@ from tuner.measure.qemu.model import Parameters, Rules, TimingModel
 from tuner.measure.qemu.session import Results
 from tuner.measure.qemu.simulation import Simulation
 from tuner.measure.qemu.units import GATHER, SCATTER, VECTOR_LOAD, VECTOR_STORE
+from tuner.measure.roofline import roofline_of
 from tuner.records.candidate import Measurement, Problem
 
 RARER_WAY = "rarer_way"
@@ -239,12 +240,7 @@ def explanation_of(
         code_bytes=measurement.code_bytes,
         output_vectors=output_bytes / problem.target.vector_bytes,
         parts=tuple(_parts(measurement, packets, model.rules)),
-        roofline=roofline_of(
-            problem,
-            measurement.cycles,
-            simulation.timing.ddr_bytes,
-            model.parameters.ddr_bandwidth,
-        ),
+        roofline=roofline_of(problem, measurement.cache),
         regions=_regions(packets, loops, simulation.functions),
         latency_classes=model.rules.classes,
     )

@@ -14,8 +14,8 @@ from math import ceil, prod
 from tuner.errors import UserError
 from tuner.keeping.best import lookup_of
 from tuner.keeping.store import TrialStore
-from tuner.kernels import find_kernel
 from tuner.measure.qemu.model import find_model
+from tuner.measure.roofline import roofline_of
 from tuner.network.graph import Graph, Node, Shape, Work
 from tuner.network.layers import Layer
 from tuner.network.moves import VIEWS, moves_on_dsp
@@ -26,10 +26,10 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import Target, find_target
 from tuner.problem.workload import Problem, Workload
 
-OF_PEAK = 2.0
-"""An estimate in cycles at the HVX peak (:meth:`tuner.kernels.WorkCounts.peak_cycles`): textbook
-schedules of ``qconv2d_u8`` and ``qdepthwise_conv2d_u8`` in their default shapes take 1.8 and 3.2
-times those in the timing model, tuned ones less."""
+OF_ROOFLINE = 2.0
+"""An estimate in times of the roofline (:mod:`tuner.measure.roofline`): textbook schedules of
+``qconv2d_u8`` and ``qdepthwise_conv2d_u8`` in their default shapes take 1.8 and 3.2 times it in the
+timing model, tuned ones less."""
 COPIED_BYTE_CYCLES = 1.0
 """An estimate for bytes that the DSP copies, in words: an image of 7x7x1280 takes 0.9 from channel
 blocks to channels last in the timing model."""
@@ -191,8 +191,7 @@ def cycles_of_call(problem: Problem, cycles_of: BestCycles) -> tuple[float, str]
     best = cycles_of(problem)
     if best is not None:
         return best, MEASURED
-    work = find_kernel(problem.workload.kernel).work(problem.workload.params)
-    return OF_PEAK * work.peak_cycles(problem.target), ESTIMATED
+    return OF_ROOFLINE * roofline_of(problem).cycles, ESTIMATED
 
 
 def moved_during_call(workload: Workload, target: Target, store: TrialStore | None) -> float:

@@ -128,6 +128,19 @@ class ScalarFacts:
 
 
 @dataclass(frozen=True)
+class Demands:
+    """The least that any code of a pipeline does in a call, as
+    :class:`tuner.kernels.kernel.WorkCounts` has it."""
+
+    macs: int = 0
+    macs_16: int = 0
+    macs_32: int = 0
+    lane_bytes: int = 0
+    merged_bytes: int = 0
+    read_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class PipelineFacts:
     """A pipeline. ``stages`` come in the order of computation, an output last. ``outputs`` are in
     the order of the call, one for each value of a tuple."""
@@ -136,6 +149,7 @@ class PipelineFacts:
     outputs: tuple[BufferFacts, ...]
     stages: tuple[StageFacts, ...]
     scalars: tuple[ScalarFacts, ...] = ()
+    demands: Demands = Demands()
 
     @property
     def last(self) -> StageFacts:

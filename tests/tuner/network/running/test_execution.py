@@ -10,11 +10,12 @@ import pytest
 from tests.tuner.network.reading.small_graphs import GRAPHS, inputs_of
 from tuner.keeping.memory_store import MemoryStore
 from tuner.kernels import find_kernel
+from tuner.measure.roofline import roofline_of_work
 from tuner.network.layers import layers
 from tuner.network.planning.costs import (
     ESTIMATED,
     MEASURED,
-    OF_PEAK,
+    OF_ROOFLINE,
     costs,
     stored_cycles,
 )
@@ -70,5 +71,6 @@ def test_costs_are_measured_where_a_schedule_is_stored_and_else_estimated() -> N
     layer, own = found[1]
     assert layer.fit.workload is not None
     work = find_kernel(layer.fit.workload.kernel).work(layer.fit.workload.params)
+    least = roofline_of_work(work, TARGET).cycles
     assert own["dsp"].source == ESTIMATED
-    assert own["dsp"].time_us == OF_PEAK * work.peak_cycles(TARGET) / 500
+    assert own["dsp"].time_us == OF_ROOFLINE * least / 500

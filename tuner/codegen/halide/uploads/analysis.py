@@ -17,6 +17,7 @@ import numpy as np
 
 from tuner.codegen.halide.uploads.answers import MOST_BUFFERS, NotTunableError, output_names
 from tuner.codegen.halide.uploads.contents import bounding, checked
+from tuner.codegen.halide.uploads.demands import demands_of
 from tuner.codegen.halide.uploads.deserialized import Deserialized, deserialized
 from tuner.codegen.halide.uploads.expressions import (
     along_rows,
@@ -93,7 +94,8 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
     texts = _definitions(opened)
     helpers = _helpers(opened, texts, is_open=is_open)
 
-    bounds = bounding(checked(data)) if opened.scalars else {}
+    contents = checked(data)
+    bounds = bounding(contents) if opened.scalars else {}
     scalars = [
         sizes.scalar(n, _dtype(one.type(), f"scalar {n}"), bounds.get(n, set()))
         for n, one in opened.scalars.items()
@@ -123,7 +125,14 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
         if name not in helpers
     ]
     inputs, outputs = list(map(sizes.loose, inputs)), list(map(sizes.loose, outputs))
-    facts = PipelineFacts(tuple(inputs), tuple(outputs), tuple(stages), tuple(scalars))
+    written = {stage.name: stage.extents for stage in stages if stage.is_output}
+    facts = PipelineFacts(
+        tuple(inputs),
+        tuple(outputs),
+        tuple(stages),
+        tuple(scalars),
+        demands_of(contents, inputs, written),
+    )
     return {**asdict(facts), "params": sizes.params()}
 
 

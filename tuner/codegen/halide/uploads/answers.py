@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     BufferFacts,
+    Demands,
     PipelineFacts,
     ScalarFacts,
     StageFacts,
@@ -43,6 +44,7 @@ _MOST_TUNED_UPDATES = 16
 _MOST_VALUES = 8
 _MOST_EXTENT = 1 << 27
 _MOST_OPERATIONS = 1 << 24
+_MOST_DEMAND = 1 << 60
 _BITS = (1, 8, 16, 32)
 _DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 
@@ -368,6 +370,7 @@ _FACTS: dict[str, Read[Any]] = {
     "scalars": _several(
         MOST_BUFFERS, _object(ScalarFacts, name=_name, dtype=_one_of(*_DTYPES), value=_word)
     ),
+    "demands": _object(Demands, **{one.name: _count(_MOST_DEMAND) for one in fields(Demands)}),
 }
 _PARAM = _object(
     SizeParam,
