@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.rig.scale_u8 import KERNELS
-from tests.rig.stand_ins import StandInMeasurer
+from tests.rig.stand_ins import StandInMeasurer, text_of
 from tests.tuner.search.test_ladder import Climb
 from tests.tuner.search.test_loop import LOOKUP, PROBLEM, Rig
 from tuner.errors import UserError
@@ -44,6 +44,10 @@ def events_of(text: str) -> Mapping[str, int]:
     found = EVENTS[config["vectors"]]
     more = config["unroll_rows"] + config.get("extra", 0)
     return {**found, "packets": found["packets"] + more}
+
+
+def vectors_in(text: str) -> Any:
+    return json.loads(text)["vectors"]
 
 
 def cycles_of(text: str) -> int:
@@ -80,6 +84,18 @@ def test_the_stored_best_is_the_preferred_one(prefer: Preference, vectors: int) 
     assert found.schedule.measurement.cycles == found.best.measurement.cycles  # type: ignore[union-attr]
     assert isinstance(found.doubt, doubt.Doubt)
     assert found.doubt.trial == found.best.number
+
+
+def test_what_may_become_the_robust_best_is_confirmed_however_slow_it_is() -> None:
+    """The others are faster by more than what a contender may be slower."""
+    rig = rig_of()
+    confirmed: list[str] = []
+    rig.measurer.confirm = lambda problem, artifact: confirmed.append(text_of(artifact))  # type: ignore[method-assign]
+    rig.measurer.cycles_of = lambda text: (
+        cycles_of(text) // (1 if vectors_in(text) == ROBUST else 2)
+    )
+    rig.run()
+    assert ROBUST in {vectors_in(text) for text in confirmed}
 
 
 def _priced(trials: list[Trial]) -> list[Any]:
