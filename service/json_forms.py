@@ -372,6 +372,7 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
         "config": schedule.config.as_dict(),
         **measurement_json(schedule.measurement, roofline_of(problem, schedule.measurement.cache)),
         "generator": schedule.generator,
+        "prefer": schedule.prefer,
         "symbol": schedule.symbol,
         "object_digest": schedule.artifact_digest,
         "provenance": dict(schedule.provenance),

@@ -38,6 +38,9 @@ def test_every_parameter_has_bounds_and_a_source() -> None:
         assert spec.source
     assert any(spec.assumed for spec in specs.values())
     assert any(not spec.assumed for spec in specs.values())
+    on_a_bound = {n for n, spec in specs.items() if spec.value in (spec.low, spec.high)}
+    assumed = {name for name in on_a_bound if specs[name].assumed}
+    assert assumed == {"l2_access"}, "its source says why"
 
 
 @pytest.mark.parametrize(
