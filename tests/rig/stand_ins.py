@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tuner.codegen import find_generator
 from tuner.codegen.generator import CodeGenerator
@@ -20,7 +21,7 @@ from tuner.measure.measurer import Measurer, Timed
 from tuner.problem.target import Target
 from tuner.records.candidate import Artifact, CacheState, Candidate, Fidelity, Measurement, Problem
 from tuner.records.outcome import Outcome
-from tuner.space import Config, Space
+from tuner.space import Config, KnobValue, Space
 
 Fault = Callable[[Config], Exception | None]
 
@@ -34,7 +35,8 @@ _SYMBOL = b"\0stand_in\0"
 
 
 class StandInGenerator(CodeGenerator):
-    """``object_of`` gives the object's text; ``fault`` an error to raise for a config."""
+    """``object_of`` gives the object's text; ``fault`` an error to raise for a config;
+    ``identity_of`` what is known of the object before, and ``alike`` what is said of it after."""
 
     name = "stand-in"
 
@@ -44,8 +46,12 @@ class StandInGenerator(CodeGenerator):
         *,
         object_of: Callable[[Config], str] = lambda config: config.json,
         fault: Fault = no_fault,
+        identity_of: Callable[[Config], str | None] = lambda config: None,
+        alike: Mapping[str, frozenset[KnobValue]] | None = None,
     ) -> None:
         self.object_of = object_of
+        self.identity_of = identity_of
+        self.alike = alike or {}
         self.fault = fault
         self.compiled: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -59,7 +65,10 @@ class StandInGenerator(CodeGenerator):
         error = self.fault(candidate.config)
         if error is not None:
             raise error
-        return stand_in_artifact(self.object_of(candidate.config))
+        return replace(stand_in_artifact(self.object_of(candidate.config)), alike=self.alike)
+
+    def identity(self, candidate: Candidate) -> str | None:
+        return self.identity_of(candidate.config)
 
     def close(self) -> None:
         pass

@@ -10,6 +10,7 @@ packing without a look at bank conflicts, which only seems to gain on a simulato
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -49,12 +50,16 @@ NO_MERGED_LOADS = ("-mllvm", "-hexagon-vector-combine=0")
 what they depend on (products of 256x256x256 bytes), leaves out the second aligned vector of others
 (``around`` of the tests, 128x11, contract host), or turns them by the wrong number of bytes (seed
 24 of tests/rig/random_stencils.py)."""
+_USUAL_INTERVAL, _USUAL_STAGES = 27, 3
+_DEEP_INTERVAL, _DEEP_STAGES = 100, 6
+"""Limits of the pipeliner: LLVM's own (``SwpMaxMii``, ``SwpMaxStages`` in MachinePipeliner.cpp),
+and those of the choice ``deep``."""
 _SWITCHES: dict[tuple[str, str], tuple[str, ...]] = {
     ("llvm_unroll", "off"): ("-fno-unroll-loops",),
     ("llvm_pipeliner", "off"): ("-mllvm", "-enable-pipeliner=0"),
     ("llvm_pipeliner", "deep"): (
-        *("-mllvm", "-pipeliner-max-mii=100"),
-        *("-mllvm", "-pipeliner-max-stages=6"),
+        *("-mllvm", f"-pipeliner-max-mii={_DEEP_INTERVAL}"),
+        *("-mllvm", f"-pipeliner-max-stages={_DEEP_STAGES}"),
     ),
     ("llvm_combine", "off"): NO_MERGED_LOADS,
 }
@@ -62,7 +67,27 @@ BASE_SWITCHES = (
     *("-fomit-frame-pointer", "-fno-crash-diagnostics", "-w"),
     *(part for argument in LLVM_SWITCHES for part in ("-mllvm", argument)),
 )
-OBJECT, ASSEMBLY = "object", "assembly"
+OBJECT, ASSEMBLY, REMARKS = "object", "assembly", "remarks"
+_RECORD = tuple(
+    part
+    for argument in (
+        *("-opt-record-file", REMARKS, "-opt-record-format", "yaml", "-opt-record-passes"),
+        "pipeliner|loop-unroll|loop-unroll-full|loop-vectorize",
+    )
+    for part in ("-Xclang", argument)
+)
+"""Has clang write what these passes did."""
+_PIPELINER = "pipeliner"
+_REMARK = re.compile(r"^--- !(\w+)\nPass: +([\w-]+)\n(.*?)^\.\.\.$", re.MULTILINE | re.DOTALL)
+_TEXT = re.compile(r"^  - \w+: +(.*)$", re.MULTILINE)
+_TOO_LARGE = re.compile(r"Minimal Initiation Interval too large: (\d+) ")
+_TOO_MANY = "Too many stages in schedule"
+_TAKEN_UP = (
+    *("Invalid Minimal", "Minimal Initiation", "Unable to find schedule", "Schedule found"),
+    *("No need to pipeline", _TOO_MANY),
+)
+_FOUND = re.compile(r"Schedule found with Initiation Interval: (\d+), MaxStageCount: (\d+)")
+"""What the pipeliner says of a loop that it has taken up (MachinePipeliner.cpp)."""
 
 
 def switches(config: Config) -> list[str]:
@@ -136,11 +161,12 @@ def compiled(
     options: Sequence[str],
     *,
     with_assembly: bool,
+    with_remarks: bool = False,
     beside: Mapping[str, bytes] | None = None,
     reads: Sequence[Path] = (),
 ) -> dict[str, bytes]:
-    """Object (and assembly) of ``source``, a file's name and content, by clang in ``server``, which
-    finds the files ``beside`` it, and those in the folders ``reads``.
+    """Object (and assembly, and :data:`REMARKS`) of ``source``, a file's name and content, by clang
+    in ``server``, which finds the files ``beside`` it, and those in the folders ``reads``.
 
     Raises as :meth:`CompileServers.made`.
     """
@@ -157,9 +183,56 @@ def compiled(
     files: dict[str, bytes] = {}
     for kind, mode in ((OBJECT, "-c"), (ASSEMBLY, "-S")):
         if kind == OBJECT or with_assembly:
-            request = {"program": [*command, mode, "-o", kind], "reads": [*map(str, reads)]}
-            files |= servers.made(server, request, [kind], {**(beside or {}), name: content})
+            told = with_remarks and kind == OBJECT
+            program = [*command, *(_RECORD if told else ()), mode, "-o", kind]
+            request = {"program": program, "reads": [*map(str, reads)]}
+            kinds = [kind, *([REMARKS] if told else [])]
+            files |= servers.made(server, request, kinds, {**(beside or {}), name: content})
     return files
+
+
+def alike(remarks: bytes, config: Config) -> dict[str, frozenset[KnobValue]]:
+    """By what the compiler says of its passes, knobs with all choices that make the same object as
+    those of ``config``, each by itself or together.
+
+    Where LLVM may unroll loops and unrolled none, ``llvm_unroll`` decides nothing, and where the
+    pipeliner took up none, nor does that. ``deep`` finds a schedule where the pipeliner's own
+    limits forbid one, and nowhere else.
+    """
+    told = [
+        (kind, name, "".join(part.strip("'") for part in _TEXT.findall(rest)))
+        for kind, name, rest in _REMARK.findall(remarks.decode(errors="replace"))
+    ]
+    found: dict[str, frozenset[KnobValue]] = {}
+    unrolled = any(kind == "Passed" and name != _PIPELINER for kind, name, _ in told)
+    if config.get("llvm_unroll") == "on" and not unrolled:
+        found["llvm_unroll"] = frozenset(("on", "off"))
+    texts = [text for _, name, text in told if name == _PIPELINER]
+    chosen = config.get(PIPELINER.name)
+    if chosen in ("default", "deep") and not any(text.startswith(_TAKEN_UP) for text in texts):
+        found[PIPELINER.name] = frozenset(("default", "deep", "off"))
+    elif (chosen == "default" and not any(map(_is_for_deep, texts))) or (
+        chosen == "deep" and not any(map(_is_by_deep, texts))
+    ):
+        found[PIPELINER.name] = frozenset(("default", "deep"))
+    return found
+
+
+def _is_for_deep(text: str) -> bool:
+    """Whether a loop was left as it is for a limit that ``deep`` moves."""
+    interval = _TOO_LARGE.match(text)
+    return text.startswith(_TOO_MANY) or (
+        interval is not None and int(interval[1]) <= _DEEP_INTERVAL
+    )
+
+
+def _is_by_deep(text: str) -> bool:
+    """Whether a loop may have a schedule that the usual limits forbid."""
+    found = _FOUND.match(text)
+    if found is None:
+        return False
+    interval, stages = map(int, found.groups())
+    return stages > 0 and (interval > _USUAL_INTERVAL or stages > _USUAL_STAGES)
 
 
 def _open_knobs(kernel: Kernel, problem: Problem) -> list[Knob]:
@@ -185,6 +258,7 @@ class HalideClangGenerator(HalideGenerator):
     """
 
     name = "halide-clang"
+    compiler_knobs = frozenset(DEFAULTS)
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:
@@ -204,14 +278,16 @@ class HalideClangGenerator(HalideGenerator):
             "clang switches": " ".join(BASE_SWITCHES),
         }
 
+    def identity(self, candidate: Candidate) -> str | None:
+        return super().identity(replace(candidate, config=_schedule_of(candidate.config)))
+
     def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
         problem, config = candidate.problem, candidate.config
         kernel = find_kernel(problem.workload.kernel)
         needed = kernel.llvm_arguments(problem.workload.params)
         options = with_llvm_arguments(switches(config), needed)
-        schedule = Config({k: v for k, v in config.items() if k not in DEFAULTS})
         with self.servers.one() as server:
-            files = self._emitted(server, problem, schedule, _KINDS)
+            files = self._emitted(server, problem, _schedule_of(config), _KINDS)
             files |= compiled(
                 self.servers,
                 server,
@@ -219,5 +295,11 @@ class HalideClangGenerator(HalideGenerator):
                 (_INPUT, files.pop("bitcode")),
                 options,
                 with_assembly=with_assembly,
+                with_remarks=True,
             )
-        return Artifact(digest_of_bytes(files[OBJECT]), problem.symbol, files)
+        same = alike(files.pop(REMARKS), config)
+        return Artifact(digest_of_bytes(files[OBJECT]), problem.symbol, files, same)
+
+
+def _schedule_of(config: Config) -> Config:
+    return Config({k: v for k, v in config.items() if k not in DEFAULTS})

@@ -42,6 +42,8 @@ class CodeGenerator(ABC):
     """The knob of every :meth:`space` whose choices are alternatives, if it has one."""
     default_is_naive: ClassVar[bool] = False
     """Whether its default config is code without any schedule, which nothing is told against."""
+    compiler_knobs: ClassVar[frozenset[str]] = frozenset()
+    """Knobs for the compiler alone: identities (:meth:`identity`) do not depend on them."""
     takes_directives: ClassVar[bool] = False
     """Whether it compiles schedules besides configs (:meth:`compile_directives`)."""
 
@@ -88,6 +90,12 @@ class CodeGenerator(ABC):
         ``timeout`` if the candidate is at fault, ``device_error`` if the compiler was killed from
         outside each time it was tried; ``ToolchainError`` if the installation is at fault.
         """
+
+    def identity(self, candidate: Candidate) -> str | None:
+        """Names what the compiler is given, in a small part of a compilation's time: candidates
+        of one problem with the same identity give the same object if their configs agree in
+        :attr:`compiler_knobs`. ``None`` where that is not known."""
+        return None
 
     def compile_directives(self, problem: Problem, directives: Sequence[Directive]) -> Artifact:
         """The same files of the kernel's pipeline with a schedule of the user's own; raises alike.

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
+from tuner.codegen import clang
 from tuner.codegen.c_forms import CGenerator
 from tuner.codegen.clang import HalideClangGenerator
 from tuner.codegen.generator import GENERATOR, Alternatives
@@ -53,6 +54,7 @@ class Portfolio(ServerGenerator):
 
     name = "portfolio"
     alternatives = Alternatives(GENERATOR, MAIN)
+    compiler_knobs = frozenset(clang.DEFAULTS)
     takes_directives = True
 
     @classmethod
@@ -97,6 +99,12 @@ class Portfolio(ServerGenerator):
         member = _MEMBERS[name](servers=self.servers)
         own = replace(candidate, config=config, generator=name)
         return member.compile(own, with_assembly=with_assembly)
+
+    def identity(self, candidate: Candidate) -> str | None:
+        name, config = chosen(candidate.config)
+        member = _MEMBERS[name](servers=self.servers)
+        found = member.identity(replace(candidate, config=config, generator=name))
+        return None if found is None else f"{name} {found}"
 
     def compile_directives(self, problem: Problem, directives: Sequence[Directive]) -> Artifact:
         return HalideGenerator(servers=self.servers).compile_directives(problem, directives)

@@ -10,7 +10,7 @@ from tuner.codegen import clang
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.codegen.toolchain import find_toolchain
 from tuner.codegen.wrapping import header
-from tuner.identity import digest_of_bytes
+from tuner.identity import digest_of, digest_of_bytes
 from tuner.kernels import Kernel, find_kernel
 from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config
@@ -22,6 +22,7 @@ SWITCHES = ("-std=gnu17", "-ffreestanding", "-nostdinc", "-fno-stack-protector",
 class WrittenGenerator(ServerGenerator):
     """A subclass says what C a config is; its spaces have knobs of :data:`clang.KNOBS`."""
 
+    compiler_knobs = frozenset(clang.DEFAULTS)
     switches: ClassVar[tuple[str, ...]] = SWITCHES
     """For clang, besides those of every generator and of the config."""
 
@@ -40,6 +41,13 @@ class WrittenGenerator(ServerGenerator):
     def switches_for(self, kernel: Kernel, problem: Problem, config: Config) -> list[str]:
         """For clang, where they depend on what is compiled."""
         return clang.switches(config)
+
+    def identity(self, candidate: Candidate) -> str | None:
+        problem, config = candidate.problem, candidate.config
+        kernel = find_kernel(problem.workload.kernel)
+        usual = {k: v for k, v in clang.DEFAULTS.items() if k in config}
+        switches = self.switches_for(kernel, problem, Config({**config, **usual}))
+        return digest_of([self.source(kernel, problem, config), *switches])
 
     def fingerprint(self) -> Mapping[str, str]:
         return {
@@ -61,10 +69,12 @@ class WrittenGenerator(ServerGenerator):
                 (_INPUT, source.encode()),
                 [*self.switches, *self.switches_for(kernel, problem, config)],
                 with_assembly=with_assembly,
+                with_remarks=True,
             )
+        same = clang.alike(files.pop(clang.REMARKS), config)
         # The loops as they are stand for the loop nest of a schedule.
         files |= {
             "header": self.header(kernel, problem).encode(),
             "loopnest": source.encode(),
         }
-        return Artifact(digest_of_bytes(files[clang.OBJECT]), problem.symbol, files)
+        return Artifact(digest_of_bytes(files[clang.OBJECT]), problem.symbol, files, same)

@@ -16,12 +16,15 @@ from elftools.elf.sections import SymbolTableSection
 from tuner.codegen import CodeGenerator, find_generator, generator_names
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.conformance.patience import PATIENCE_S
-from tuner.errors import OutOfTimeError, ToolchainError
+from tuner.errors import CandidateError, OutOfTimeError, ToolchainError
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
+from tuner.space import Config
+
+_NEIGHBOURS = 16
 
 
 class GeneratorConformance:
@@ -115,6 +118,33 @@ class GeneratorConformance:
         assert generator.compile(one, with_assembly=True).files["assembly"]
         with self.opened() as fresh:
             assert fresh.compile(one).digest == first
+
+    @pytest.mark.slow
+    def test_what_is_told_to_be_one_object_is_one(self, generator: CodeGenerator) -> None:
+        """By :meth:`CodeGenerator.identity` before, or by ``Artifact.alike`` afterwards: a search
+        leaves out what it has had."""
+        problem = self.problem()
+        kernel = find_kernel(self.kernel)
+        space = generator.space(kernel, problem)
+        textbook = generator.starts(kernel, problem)["textbook"]
+        near = {
+            space.nearest_config({**textbook, knob.name: choice})
+            for knob in space.walk(textbook)
+            for choice in knob.choices
+        }
+        made: dict[tuple[str | None, str], str] = {}
+        for config in sorted(near, key=lambda one: one.json)[:_NEIGHBOURS]:
+            candidate = Candidate(problem, config, self.name)
+            identity, own = generator.identity(candidate), generator.compiler_knobs
+            switches = Config({name: value for name, value in config.items() if name in own}).json
+            with contextlib.suppress(CandidateError):
+                artifact = generator.compile(candidate)
+                if identity is not None:
+                    assert made.setdefault((identity, switches), artifact.digest) == artifact.digest
+                for name, choices in artifact.alike.items():
+                    for choice in choices & {*space.knob(name).choices} if name in config else ():
+                        other = Candidate(problem, Config({**config, name: choice}), self.name)
+                        assert generator.compile(other).digest == artifact.digest
 
     @pytest.mark.slow
     def test_several_threads_compile_at_once(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from tuner.identity import digest_of
 from tuner.problem.workload import Problem as Problem
-from tuner.space.config import Config
+from tuner.space.config import Config, KnobValue
 
 CacheState = Literal["warm", "cold"]
 """State of the caches when the timed call begins: ``warm``, as the same call before left them (the
@@ -95,12 +95,16 @@ class Artifact:
     the file's bytes. ``digest`` is the SHA-256 of the object's bytes: two configs that give the
     same object have the same digest. ``symbol`` is the C function with the Halide calling
     convention: one ``halide_buffer_t *`` per buffer in the kernel's order, returning 0 or an
-    error code.
+    error code. ``alike`` has knobs of the compiler with all choices by which it makes the same
+    object, each by itself or together.
     """
 
     digest: str
     symbol: str
     files: Mapping[str, bytes] = field(repr=False, hash=False)
+    alike: Mapping[str, frozenset[KnobValue]] = field(
+        default_factory=dict, repr=False, hash=False, compare=False
+    )
 
     @property
     def object_bytes(self) -> bytes:

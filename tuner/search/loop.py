@@ -40,6 +40,7 @@ from tuner.records.trial import (
     Schedule,
     Trial,
 )
+from tuner.search.known import KnownObjects
 from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
@@ -67,6 +68,8 @@ COMPILE_LIMIT, LEAST_COMPILE_LIMIT_S = 4.0, 4.0
 """Once ``_VALID_BEFORE_LIMIT`` trials are valid, a compilation is limited: to the factor times the
 longest of theirs, but never to less than the seconds of processor time."""
 _VALID_BEFORE_LIMIT = 8
+_MOST_KNOWN = 50
+"""Proposals of a sampler that would make known objects, before one of them gets a trial."""
 _SUSPICIOUS = 8
 """After this many trials without a valid one the default is tried: it tells whether the algorithm
 means the same on the target."""
@@ -156,6 +159,11 @@ class TuningLoop:
             generator.alternatives,
             self._told,
         )
+        self._known = KnownObjects(
+            generator, Candidate(self._problem, Config({}), job.spec.generator)
+        )
+        self._twins: dict[int, list[Proposal]] = {}
+        """Proposals that make the object of a trial under way, by its number."""
         self._baseline = baseline
         self._evaluator = Evaluator(generator, measurer, baseline)
         promoting = Evaluator(generator, rung.measurer) if rung else self._evaluator
@@ -196,6 +204,8 @@ class TuningLoop:
             self._trials[trial.number] = trial
             self._avoid_pipeliner(trial)
             self._evaluator.remember(trial)
+            self._remember(trial.number, trial.config, trial.origin)
+            self._known.learn(trial, None)
             self._offer(trial)
             self._improve(trial)
         self._replayed = len(trials)
@@ -312,6 +322,7 @@ class TuningLoop:
                     self._abandoned += 1  # the trial stays without an outcome
             finished.sort(key=lambda pair: pair[0].trial.number)
             for evaluation, flight in finished:
+                self._known.learn(evaluation.trial, evaluation.artifact)
                 self._take(evaluation.trial, flight.proposal)
 
     def _landed(self, flying: Mapping[Future[Evaluation], _InFlight]) -> set[Future[Evaluation]]:
@@ -385,7 +396,7 @@ class TuningLoop:
             self._next_number += 1
             return _InFlight(pending, self._proposal_of(config, origin))
         else:
-            proposal, origin = self._proposer.ask(), self._job.spec.sampler
+            proposal, origin = self._ask(), self._job.spec.sampler
             if proposal is None:
                 proposal, origin = self._default_proposal()
         if proposal is None:
@@ -398,6 +409,29 @@ class TuningLoop:
         """Why nothing more is handed out, in words: the space is used up, unless a limit was
         reached."""
         return used_up(len(self._searched)) if self._limit is None else self._limit
+
+    def _ask(self) -> Proposal | None:
+        """The sampler's next config that is not known to make the object of another trial. Those
+        that are have that trial's result."""
+        for _ in range(_MOST_KNOWN):
+            proposal = self._proposer.ask()
+            if proposal is None or self._proposer.walks_all or self._must_stop():
+                return proposal
+            number = self._known.twin(proposal.config)
+            if number is None:
+                return proposal
+            if number in self._trials:
+                self._teach(proposal, self._trials[number])
+            else:
+                self._twins.setdefault(number, []).append(proposal)
+        return self._proposer.ask()
+
+    def _teach(self, proposal: Proposal, trial: Trial) -> None:
+        self._proposer.tell(proposal, trial.outcome, *(self._told(trial) or ()))
+
+    def _remember(self, number: int, config: Config, origin: str) -> None:
+        if not is_foreign(origin):
+            self._known.begin(number, config)
 
     def _proposal_of(self, config: Config, origin: str) -> Proposal | None:
         return None if is_foreign(origin) else self._proposer.propose(config)
@@ -417,6 +451,7 @@ class TuningLoop:
 
     def _submit(self, executor: Executor, pending: PendingTrial) -> Future[Evaluation]:
         self._generator.limit(self._compile_limit_s())
+        self._remember(pending.number, pending.config, pending.origin)
         return executor.submit(
             Candidate(self._problem, pending.config, self._job.spec.generator),
             number=pending.number,
@@ -448,9 +483,9 @@ class TuningLoop:
         self._require_agreement(trial)
         self._trials[trial.number] = trial
         self._avoid_pipeliner(trial)
-        figures = self._told(trial)
-        if proposal is not None:
-            self._proposer.tell(proposal, trial.outcome, *(figures or ()))
+        twins = self._twins.pop(trial.number, [])
+        for one in twins if proposal is None else [proposal, *twins]:
+            self._teach(one, trial)
         self._improve(trial)
 
     def _avoid_pipeliner(self, trial: Trial) -> None:

@@ -140,6 +140,11 @@ class Proposer:
         """The study; read only."""
         return self._study
 
+    @property
+    def walks_all(self) -> bool:
+        """Whether the sampler proposes every config."""
+        return self._sampler.walks_all
+
     def replay(self, trials: Iterable[Trial]) -> None:
         """Tells the study about trials finished in an earlier session."""
         for trial in trials:

@@ -16,7 +16,7 @@ from typing import Any
 
 import halide as hl
 
-from tuner.codegen.halide import schedule
+from tuner.codegen.halide import LOWERED, lowered, schedule
 from tuner.errors import ToolchainError
 from tuner.kernels import attached_kernel, find_kernel
 from tuner.kernels.kernel import HalidePipeline
@@ -60,8 +60,9 @@ def compile_request(request: Mapping[str, Any]) -> None:
     """Compiles ``request`` into files in the current directory.
 
     ``request`` has ``workload``, ``contract``, ``target``, ``config``, ``symbol`` and the list
-    ``kinds`` of files wanted, and as ``attachment`` what :meth:`Kernel.attachment` gives; with
-    ``autoscheduler`` the name of one of Halide's takes the place of the config. Raises
+    ``kinds`` of files wanted, or ``LOWERED`` alone, and as ``attachment`` what
+    :meth:`Kernel.attachment` gives; with ``autoscheduler`` the name of one of Halide's takes the
+    place of the config. Raises
     ``hl.HalideError`` where Halide refuses the schedule.
     """
     target = Target(**request["target"])
@@ -99,9 +100,14 @@ def compile_request(request: Mapping[str, Any]) -> None:
     os.environ[LLVM_VARIABLE] = " ".join(
         dict.fromkeys(switches)
     ).strip()  # read when LLVM starts, once a child
+    arguments = [hl.Argument(one) for one in (*pipeline.inputs, *pipeline.scalars)]
+    if request["kinds"] == [LOWERED]:
+        module = whole.compile_to_module(arguments, request["symbol"], machine)
+        named = lowered.digest_of_lowered(module, os.environ[LLVM_VARIABLE])
+        Path(LOWERED).write_text(named)
+        return
     with stderr_to("loopnest"):
         whole.print_loop_nest()
-    arguments = [hl.Argument(one) for one in (*pipeline.inputs, *pipeline.scalars)]
     module = whole.compile_to_module(arguments, request["symbol"], machine)
     if "schedule" in request["kinds"]:
         results = hl.AutoSchedulerResults()

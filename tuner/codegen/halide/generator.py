@@ -9,9 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
+from tuner.codegen.halide import LOWERED
 from tuner.codegen.halide.servers import LLVM_ARGUMENTS, CompileServer, ServerGenerator
 from tuner.codegen.requirements import reinstall
-from tuner.errors import ToolchainError
+from tuner.errors import CandidateError, ToolchainError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel, find_kernel
 from tuner.kernels.sources import source_digest
@@ -72,18 +73,29 @@ class HalideGenerator(ServerGenerator):
     ) -> dict[str, bytes]:
         """The files that Halide makes of ``config``: ``kinds``, and the loop nest. ``more`` is for
         the request (:func:`tuner.codegen.halide.compilation.compile_request`)."""
-        kernel = find_kernel(problem.workload.kernel)
-        request = {
-            "workload": problem.workload.as_dict(),
-            "contract": problem.contract.value,
-            "target": problem.target.as_dict(),
-            "config": config.as_dict(),
-            "symbol": problem.symbol,
-            "attachment": kernel.attachment(problem),
-            "kinds": list(kinds),
-            **more,
-        }
+        request = {**_request(problem, config, kinds), **more}
         return self.servers.made(server, request, [*kinds, "loopnest"])
+
+    def identity(self, candidate: Candidate) -> str | None:
+        with self.servers.one() as server:
+            request = _request(candidate.problem, candidate.config, [LOWERED])
+            try:
+                return self.servers.made(server, request, [LOWERED])[LOWERED].decode()
+            except CandidateError:
+                return None  # its compilation says why
+
+
+def _request(problem: Problem, config: Config, kinds: Sequence[str]) -> dict[str, Any]:
+    kernel = find_kernel(problem.workload.kernel)
+    return {
+        "workload": problem.workload.as_dict(),
+        "contract": problem.contract.value,
+        "target": problem.target.as_dict(),
+        "config": config.as_dict(),
+        "symbol": problem.symbol,
+        "attachment": kernel.attachment(problem),
+        "kinds": list(kinds),
+    }
 
 
 def _code_of_others(generator: type) -> dict[str, str]:
@@ -137,6 +149,9 @@ class AutoscheduledGenerator(HalideGenerator):
             "default": Config({"autoscheduler": NONE}),
             "textbook": Config({"autoscheduler": "Mullapudi2016"}),
         }
+
+    def identity(self, candidate: Candidate) -> str | None:
+        return None
 
     def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
         problem, chosen = candidate.problem, candidate.config.text("autoscheduler")
