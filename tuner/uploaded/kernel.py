@@ -145,9 +145,11 @@ class PipelineKernel(Kernel):
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         from tuner.codegen.halide.uploads.deserialized import deserialized
+        from tuner.codegen.halide.uploads.rewriting import mirrored
 
-        opened = deserialized(self.data)
-        inputs = [opened.inputs[buffer.name] for buffer in self.facts(params).inputs]
+        facts = self.facts(params)
+        opened = deserialized(self.data, mirrored if facts.folds else bytes)
+        inputs = [opened.inputs[buffer.name] for buffer in facts.inputs]
         first, *more = opened.outputs
         scalars = list(opened.scalars.values())
         return HalidePipeline(inputs, first, opened.stages, scalars, more)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.rig.edged_pipelines import edged_pipelines
 from tests.rig.random_pipelines import random_pipeline
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen.halide.uploads import analyse_pipeline, reference_outputs
 from tuner.codegen.halide.uploads.contents import checked
-from tuner.codegen.halide.uploads.rewriting import rewritten
+from tuner.codegen.halide.uploads.rewriting import mirrored, rewritten
 from tuner.codegen.halide.uploads.serialized import Node, read, written
 
 
@@ -49,3 +50,20 @@ def test_other_sums_stay_as_they_are(name):
     data = unseen_pipeline(name)
     assert rewritten(data) is data
     assert rewritten(random_pipeline(3)[0]) is random_pipeline(3)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("edge", ["mirror_image", "mirror_interior"])
+def test_mirrors_fold_once_where_that_is_the_same(edge):
+    data = edged_pipelines()[edge, "int16", "plane"]
+    folded = mirrored(data)
+    checked(folded)
+    assert not [node for node in read(folded)[1] if node.kind == "Mod"]
+    rng = np.random.default_rng(3)
+    for sizes in ({"x": 40, "y": 3}, {"x": 2, "y": 2}, {"x": 7, "y": 1}):
+        facts = analyse_pipeline(data, sizes).facts
+        assert facts.folds is (min(sizes.values()) > 1)  # a single row is mirrored without end
+        image = rng.integers(-9999, 9999, tuple(sizes.values())[::-1], dtype=np.int16)
+        ((whole,),) = reference_outputs(data, facts, [[image]])
+        ((found,),) = reference_outputs(folded, facts, [[image]])
+        assert np.array_equal(found, whole)

@@ -143,13 +143,15 @@ class Demands:
 @dataclass(frozen=True)
 class PipelineFacts:
     """A pipeline. ``stages`` come in the order of computation, an output last. ``outputs`` are in
-    the order of the call, one for each value of a tuple."""
+    the order of the call, one for each value of a tuple. ``folds`` is true if mirrored coordinates
+    may be folded once instead of divided (``rewriting`` of the uploads)."""
 
     inputs: tuple[BufferFacts, ...]
     outputs: tuple[BufferFacts, ...]
     stages: tuple[StageFacts, ...]
     scalars: tuple[ScalarFacts, ...] = ()
     demands: Demands = Demands()
+    folds: bool = False
 
     @property
     def last(self) -> StageFacts:

@@ -280,8 +280,20 @@ class Roles:
         if found is not None and stage.repeats and not (stage.updates or stage.clamped):
             # It would need a guard, under which Halide 21 fails on it.
             found = found if _extent(stage, found) >= self.lanes else None
+        if found is not None and stage.clamped and self._reads_words(stage):
+            # In a row of less than a vector Halide 21 looks clamped words up in a kilobyte, which
+            # reaches beyond the input.
+            found = found if self.is_open or _extent(stage, found) >= self.lanes else None
         scans = any(update.scans for update in stage.updates)
         return None if scans and found in dict(stage.strided) else found
+
+    def _reads_words(self, stage: StageFacts) -> bool:
+        """Whether a stage reads an input of 32 bits."""
+        return any(
+            buffer.dtype.endswith("32")
+            for buffer in self.facts.inputs
+            if buffer.name in stage.inputs
+        )
 
     def _pixels_of(self, stage: StageFacts) -> str | None:
         """The dimension of the output's pixels, if a vector holds several with all channels.

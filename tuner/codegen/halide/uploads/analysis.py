@@ -42,6 +42,7 @@ from tuner.codegen.halide.uploads.expressions import (
     with_extents,
     words_of,
 )
+from tuner.codegen.halide.uploads.rewriting import MIRRORS, mirrored, unmirrored
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     BufferFacts,
@@ -82,13 +83,16 @@ class _Lowered:
     required: Mapping[str, tuple[tuple[str, str], ...]]
 
 
-def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> dict[str, Any]:
+def analyse(
+    data: bytes, given: Mapping[str, int], *, is_open: bool = False, folds: bool = False
+) -> dict[str, Any]:
     """The facts of the pipeline at the sizes ``given`` (others by default), as JSON. With
-    ``is_open`` they are for code that holds for other sizes too.
+    ``is_open`` they are for code that holds for other sizes too; with ``folds`` its mirrored
+    coordinates are folded once (``rewriting``), as they are wherever that is the same.
 
     Works in the current directory. Raises ``NotTunableError``, or what Halide raises.
     """
-    opened = deserialized(data)
+    opened = deserialized(data, mirrored if folds else bytes)
     _require_kind(opened)
     sizes = Sizes(given)
     texts = _definitions(opened)
@@ -100,14 +104,7 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
         sizes.scalar(n, _dtype(one.type(), f"scalar {n}"), bounds.get(n, set()))
         for n, one in opened.scalars.items()
     ]
-    for fact, param in zip(scalars, opened.scalars.values(), strict=True):
-        param.set_range(fact.value, fact.value)  # what is read of inputs may depend on it
-    # One loop for each variable; and written into one another, stages grow beyond all measure.
-    for name, func in opened.stages.items():
-        if name not in helpers:
-            func.compute_root().never_partition_all()
-            for update in range(func.num_update_definitions()):
-                func.update(update).never_partition_all()
+    _schedule_apart(opened, helpers, scalars)
     outputs, first = _outputs(opened, sizes)
     inputs = []
     for name, entry in opened.inputs.items():
@@ -115,6 +112,9 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
         for number, (least, extent) in enumerate(zip(buffer.mins, buffer.extents, strict=True)):
             entry.dim(number).set_bounds(least, extent)
         inputs.append(buffer)
+    may_fold = not (is_open or folds) and any(map(MIRRORS.match, helpers))
+    if may_fold and _folds(data, scalars, inputs, outputs):
+        return analyse(data, given, folds=True)
     known = {f"{b.name}.extent.{n}": each for b in inputs for n, each in enumerate(b.extents)}
     texts = {name: with_extents(text, known) for name, text in texts.items()}
     lowered = _lower(opened).text
@@ -132,8 +132,51 @@ def analyse(data: bytes, given: Mapping[str, int], *, is_open: bool = False) -> 
         tuple(stages),
         tuple(scalars),
         demands_of(contents, inputs, written),
+        folds,
     )
     return {**asdict(facts), "params": sizes.params()}
+
+
+def _schedule_apart(
+    opened: Deserialized, helpers: Collection[str], scalars: Sequence[ScalarFacts]
+) -> None:
+    """One loop for each variable; and written into one another, stages grow beyond all measure."""
+    for fact, param in zip(scalars, opened.scalars.values(), strict=True):
+        param.set_range(fact.value, fact.value)  # what is read of inputs may depend on it
+    for name, func in opened.stages.items():
+        if name not in helpers:
+            func.compute_root().never_partition_all()
+            for update in range(func.num_update_definitions()):
+                func.update(update).never_partition_all()
+
+
+def _folds(
+    data: bytes,
+    scalars: Sequence[ScalarFacts],
+    inputs: Sequence[BufferFacts],
+    outputs: Sequence[BufferFacts],
+) -> bool:
+    """Whether no input is read farther beyond its ends than the shorter of two mirrors is long:
+    that of ``mirror_interior``, which leaves out the element at the edge."""
+    far = deserialized(data, unmirrored)
+    helpers = _helpers(far, _definitions(far), is_open=False)
+    _schedule_apart(far, helpers, scalars)
+    written = {buffer.name: buffer for buffer in outputs}
+    for func in far.outputs:
+        one = written[output_names(func.name(), len(func.types()))[0]]
+        for number, bounds in enumerate(zip(one.mins, one.extents, strict=True)):
+            func.output_buffers()[0].dim(number).set_bounds(*bounds)
+    required = _lower(far).required
+    for buffer in inputs:
+        regions = zip(buffer.mins, buffer.extents, required[buffer.name], strict=True)
+        for least, extent, place in regions:
+            if not all(map(_NUMBER.fullmatch, place)):
+                return False
+            low, count = map(int, place)
+            period = 2 * (extent - 1)
+            if low < least - period or low + count - 1 > least + period:
+                return False
+    return True
 
 
 def _require_kind(opened: Deserialized) -> None:

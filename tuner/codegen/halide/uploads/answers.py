@@ -367,6 +367,7 @@ _FACTS: dict[str, Read[Any]] = {
     "inputs": _several(MOST_BUFFERS - 1, _buffer),
     "outputs": _several(MOST_BUFFERS, _buffer),
     "stages": _several(MOST_TUNED_STAGES, _stage),
+    "folds": _switch,
     "scalars": _several(
         MOST_BUFFERS, _object(ScalarFacts, name=_name, dtype=_one_of(*_DTYPES), value=_word)
     ),

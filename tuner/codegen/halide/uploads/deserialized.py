@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +35,9 @@ class Deserialized:
         return [hl.Argument(one) for one in (*self.inputs.values(), *self.scalars.values())]
 
 
-def deserialized(data: bytes) -> Deserialized:
-    """Opens ``data``, which is checked before Halide sees it (``contents``).
+def deserialized(data: bytes, change: Callable[[bytes], bytes] = bytes) -> Deserialized:
+    """Opens ``data``, which is checked before Halide sees it (``contents``), as ``change`` makes it
+    (``rewriting``).
 
     Raises what :func:`checked` does. Whatever Halide's reader makes of bad bytes that passed comes
     out, a crash included.
@@ -45,7 +46,7 @@ def deserialized(data: bytes) -> Deserialized:
     numbers when a promise is made of their strides, nor set, and carry promises of their own.
     """
     checked(data)
-    data = rewritten(data)
+    data = change(rewritten(data))
     found = hl.deserialize_parameters(data)
     inputs = {n: hl.ImageParam(p.type(), p.dimensions(), n) for n, p in found.items() if _is(p)}
     scalars = {n: hl.Param(p.type(), n) for n, p in found.items() if not _is(p)}
