@@ -129,6 +129,7 @@ def test_most_schedules_are_right_and_the_best_is_faster(name, sizes, contract, 
     right = [t for t in judged if t.outcome is Outcome.OK]
     assert len(right) / len(judged) >= LEAST_RIGHT, [t.error for t in judged if t.error]
     assert all(t.measurement.verified for t in right)
+    assert min(t.measurement.cycles for t in right) >= roofline_of(problem).cycles
     assert result.default.config["lanes"] == 1
     assert gain_of(result) > gain
     loose = [size.removesuffix("_loose") for size in sizes if size.endswith("_loose")]

@@ -75,6 +75,7 @@ def test_a_job_is_shown_with_its_standing(client: TestClient, store: SqlStore) -
     assert (job["default_cycles"], job["textbook_cycles"], job["best_cycles"]) == (1000, 999, 997)
     assert (job["default"]["trial"], job["textbook"]["trial"], job["best"]["trial"]) == (0, 1, 3)
     assert job["share_of_roofline"] == round(job["roofline"]["cycles"] / 997, 4)
+    assert job["distance"]["times"] == round(997 / job["roofline"]["cycles"], 3)
     assert job["rate_trials_per_s"] == 1.0
     assert job["eta_s"] is None
     assert job["toolchain"]["llvm"] == "20.1"

@@ -126,7 +126,7 @@ class RemainingGain:
 
     @property
     def reached(self) -> float:
-        """The share of the expected optimum that is reached so far: 1 is all of it."""
+        """The share of the optimum expected in the space that is reached so far: 1 is all of it."""
         return 1.0 - self.expected
 
     @property

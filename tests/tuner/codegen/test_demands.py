@@ -1,4 +1,4 @@
-"""What pipelines ask of any code, by hand: twenty-one jobs, and what counts nothing."""
+"""What pipelines ask of any code, by hand: twenty-two jobs, and what counts nothing."""
 
 from __future__ import annotations
 
@@ -68,6 +68,14 @@ def energy() -> Any:
     signal, k, sums = image("a", hl.UInt(8), 1), hl.RDom([(0, 32)], "k"), func()
     sums[x] = hl.u32(0)
     sums[x] += hl.u32(signal[x + k]) * hl.u32(signal[x + k])
+    return sums
+
+
+def neighbours() -> Any:
+    """So does each product of neighbours."""
+    signal, k, sums = image("a", hl.UInt(8), 1), hl.RDom([(0, 32)], "k"), func()
+    sums[x] = hl.u32(0)
+    sums[x] += hl.u32(signal[x + k]) * hl.u32(signal[x + k + 1])
     return sums
 
 
@@ -208,6 +216,9 @@ JOBS = {
     ),
     "energy of a window": Job(
         energy, (u8(16384 + 31),), (16384,), {"macs": 16384 + 31, "read_bytes": 16384 + 31}
+    ),
+    "products of neighbours in a window": Job(
+        neighbours, (u8(16384 + 32),), (16384,), {"macs": 16384, "read_bytes": 16384 + 31}
     ),
     "squared distances": Job(
         squared_distances,

@@ -1,4 +1,4 @@
-"""The roofline of a problem, and two explanations held against each other."""
+"""Two explanations held against each other."""
 
 from __future__ import annotations
 
