@@ -1,9 +1,10 @@
 """Warm start: how many trials a new shape of a kernel takes that was tuned in another shape.
 
-For each two tables of one kernel, both ways: the one is searched as a job would, the fastest four
-configs found are projected into the other, and the search of that begins with them, then its
-default and textbook configs. Counted are the trials until the best is within 5 % of the optimum,
-with and without them. Only kernels by which no setting of the search was chosen count for the bar.
+For each two tables of one kernel, both ways: the one is searched as a job would, the configs that a
+job would transfer are projected into the other, and the search of that begins with its textbook
+config, then them, then its default. Counted are the trials until the best is within 5 % of the
+optimum, with and without them. Only kernels by which no setting of the search was chosen count for
+the bar.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from benchmarks.search.comparison import is_held_out
 from benchmarks.search.replay import Replay, replay
 from benchmarks.search.tables import Table, read_table
 from tuner.search.samplers import DEFAULT_SAMPLER
+from tuner.search.transfer import unlike
 from tuner.space import Config, KnobValue
 
 _WITHIN = 1 / 0.95
 _SOURCE_TRIALS, _TRIALS = 100, 200
-_TRANSFERRED = 4
 BAR = 1 / 3
 """Of the trials of a cold start, geometric mean over pairs."""
 
@@ -46,7 +47,7 @@ def shortening(source: Table, table: Table, seeds: int) -> Shortening:
     cold, warm = [], []
     for seed in range(seeds):
         before = replay(source, DEFAULT_SAMPLER, seed, trials=_SOURCE_TRIALS, starts=True)
-        found = [project(table, config) for config in fastest(source, before)]
+        found = unlike([project(table, config) for config in ranked(source, before)])
         cold.append(_needed(table, seed))
         warm.append(_needed(table, seed, found))
     return Shortening(source.name, table.name, statistics.fmean(cold), statistics.fmean(warm))
@@ -66,12 +67,12 @@ def _needed(table: Table, seed: int, transfers: Sequence[Config] = ()) -> int:
     return len(run.best)
 
 
-def fastest(table: Table, run: Replay) -> list[Config]:
-    """The fastest configs that ``run`` tried."""
+def ranked(table: Table, run: Replay) -> list[Config]:
+    """The valid configs that ``run`` tried, fastest first."""
     cycles = {config: table.results[config].cycles for config in run.tried}
     valid = [(found, n) for n, found in enumerate(cycles.values()) if found is not None]
     configs = list(cycles)
-    return [configs[n] for _, n in sorted(valid)[:_TRANSFERRED]]
+    return [configs[n] for _, n in sorted(valid)]
 
 
 def project(table: Table, config: Config) -> Config:

@@ -47,14 +47,15 @@ def replay(
 ) -> Replay:
     """Searches ``table`` with ``sampler``, ``in_flight`` candidates at a time.
 
-    ``transfers`` come first and, with ``starts``, then the default and textbook configs that the
-    table names, as in a job. The search ends when its best is at most ``enough`` times the optimum.
-    A config without a row breaks a constraint here: it costs no trial. One whose outcome is not
-    ``ok`` does.
+    As in a job, the textbook config that the table names comes first, with ``starts``, then
+    ``transfers`` and the default. The search ends when its best is at most ``enough`` times the
+    optimum. A config without a row breaks a constraint here: it costs no trial. One whose outcome
+    is not ``ok`` does.
     """
     begun = time.process_time()
     proposer = Proposer(table.space, sampler, seed)
-    first = list(dict.fromkeys([*transfers, *(table.starts if starts else ())]))
+    own = table.starts if starts else ()
+    first = list(dict.fromkeys([*own[-1:], *transfers, *own]))
     waiting: list[Proposal] = []
     asked = 0
     best: list[float] = []

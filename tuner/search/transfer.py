@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from random import Random
 
 from tuner.codegen import starts_of
@@ -32,6 +33,12 @@ ORIGIN = "transfer"
 _PROBLEMS, _EACH = 2, 4
 """Four configs, because the order of the best ones changes from shape to shape, and of two
 problems, because the nearest may have been searched badly."""
+_LOOKED_AT = 32
+"""Trials of a problem that the four are chosen from."""
+_APART = 3
+"""Knobs in which they differ from each other, at least. The four fastest are often one schedule but
+for a knob: where that is not near the best here, they cost four trials and taught the search what
+one would have."""
 TEXTBOOK = "textbook"
 """The origin of the baseline trial, which all others are compared with."""
 NEIGHBOUR = "neighbour"
@@ -59,7 +66,7 @@ def transferred(
         job.spec.problem,
         before=job.created_at,
         problems=_PROBLEMS,
-        each=_EACH,
+        each=_LOOKED_AT,
         cache=job.spec.cache,
         audience=job.submission.audience,
         prefer=job.spec.prefer,
@@ -68,12 +75,28 @@ def transferred(
         past = _before_textbook(past)
     default = starts_of(job.spec.generator, kernel, job.spec.problem)["default"]
     found: dict[Config, str] = {}
-    for one in past:
-        if is_foreign(one.trial.origin):
-            continue
-        origin = f"{ORIGIN}:{one.job}-{one.trial.number}"
-        found.setdefault(project(space, one.trial.config, default), origin)
+    for _, trials in groupby(past, key=lambda one: one.problem.digest):
+        own: dict[Config, str] = {}
+        for one in trials:
+            if not is_foreign(one.trial.origin):
+                config = project(space, one.trial.config, default)
+                own.setdefault(config, f"{ORIGIN}:{one.job}-{one.trial.number}")
+        chosen = unlike([*own], found)
+        found |= {config: own[config] for config in chosen}
     return list(found.items())
+
+
+def unlike(ranked: Sequence[Config], taken: Iterable[Config] = ()) -> list[Config]:
+    """The first few of ``ranked`` that are well apart from each other and from those ``taken``."""
+    before, found = list(taken), list[Config]()
+    for config in ranked:
+        if len(found) < _EACH and all(_differing(config, o) >= _APART for o in (*before, *found)):
+            found.append(config)
+    return found
+
+
+def _differing(one: Config, other: Config) -> int:
+    return sum(one.get(name) != other.get(name) for name in one.keys() | other.keys())
 
 
 def _before_textbook(past: Sequence[PastTrial]) -> list[PastTrial]:
