@@ -16,6 +16,7 @@ from tuner.conformance.patience import PATIENCE_S, until
 from tuner.errors import ToolchainError, UserError
 from tuner.executor import EXECUTOR_VARIABLE, examine_executor
 from tuner.executor.cluster import connection
+from tuner.executor.cluster.tasks import Answer
 from tuner.keeping.memory_store import MemoryStore
 from tuner.records.trial import JobState
 
@@ -35,6 +36,13 @@ class TestDask(ExecutorConformance):
     @pytest.fixture(autouse=True)
     def use(self, two_workers: Started, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(EXECUTOR_VARIABLE, two_workers.executor)
+
+
+def test_an_error_names_its_worker_once_however_often_it_is_asked_for() -> None:
+    answer = Answer[None]("two", error=ToolchainError("no linker"))
+    for _ in range(2):
+        with pytest.raises(ToolchainError, match=r"^no linker \(on two\)\.$"):
+            answer.result()
 
 
 @pytest.mark.slow
