@@ -24,6 +24,9 @@ LARGE = Space(
 )
 
 
+NAMES = [f"k{i}" for i in range(6)]
+
+
 def bowl(config):
     """Least at k = 3 everywhere, form ``c``, extra 2; a product, as times are."""
     cost = 1000.0
@@ -61,6 +64,18 @@ def test_works_in_any_study_and_never_repeats():
     trial = study.ask()
     with pytest.raises(SpaceExhaustedError):
         encoding.suggest(TILING, trial)
+
+
+def test_the_model_looks_elsewhere_before_it_follows_what_it_was_given():
+    """What other jobs hand on lies close together."""
+    proposer = Proposer(LARGE, "surrogate", 0)
+    given = [Config({**dict.fromkeys(NAMES, 8), "k0": k, "form": "a"}) for k in range(1, 5)]
+    for config in given:
+        proposer.tell(proposer.propose(config), Outcome.OK, bowl(config))
+    for _ in range(2):
+        asked = proposer.ask()
+        assert min(sum(asked.config[n] != one[n] for n in one) for one in given) >= 5
+        proposer.tell(asked, Outcome.OK, bowl(asked.config))
 
 
 @pytest.mark.slow
