@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import HvxtuneError
+from tuner.records.candidate import PREFERENCES
 
 BENCHMARKS: Mapping[str, str] = {
     "doubt": "benchmarks.doubt",
@@ -194,11 +195,18 @@ def add_search_options(parser: argparse.ArgumentParser, trials: int) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=default_workers())
     parser.add_argument("--generator", default="portfolio")
+    parser.add_argument(
+        "--prefer",
+        choices=PREFERENCES,
+        default="fastest",
+        help="by default both sides are compared at the timing model's own costs",
+    )
 
 
 def searched_with(given: argparse.Namespace) -> dict[str, Any]:
     """The keywords of ``tuner.tune`` for :func:`add_search_options`."""
-    return {name: getattr(given, name) for name in ("trials", "seed", "workers", "generator")}
+    names = ("trials", "seed", "workers", "generator", "prefer")
+    return {name: getattr(given, name) for name in names}
 
 
 def add_names(parser: argparse.ArgumentParser, what: str, known: Iterable[str]) -> None:

@@ -53,7 +53,8 @@ def cell(trial: Trial) -> Cell:
     found = trial.measurement
     if found is None:
         return {"outcome": trial.outcome.value, "error": (trial.error or "")[:200]}
-    return {"outcome": "ok", "packets": found.packets, "cycles": found.cycles}
+    told = {"packets": found.packets, "cycles": found.cycles, "told": found.cycles_text}
+    return {"outcome": "ok", **told}
 
 
 def by_config(problem: Problem, config: Config, generator: str) -> Cell:
@@ -141,7 +142,7 @@ def holds(cells: Mapping[str, Cell]) -> bool:
 def _shown(made: Cell) -> str:
     if made["outcome"] != "ok":
         return str(made["outcome"]).replace("_", " ")
-    return f"{made['packets']:,} / {made['cycles']:,}"
+    return f"{made['packets']:,} / {made['told']}"
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -61,7 +61,7 @@ class Row:
 
 
 def _counts(one: Measurement | None) -> str:
-    return f"{one.packets:,} / {one.cycles:,}" if one else "-"
+    return f"{one.packets:,} / {one.cycles_text}" if one else "-"
 
 
 def tuned(name: str, everyday: Everyday, **options: Any) -> Row:

@@ -265,7 +265,7 @@ def run(given: argparse.Namespace, report: Report) -> None:
         for name in given.names:
             hand = by_hand(JOBS[name], generator, measurer)
             ours, maker = by_search(JOBS[name], **searched_with(given))
-            counts = [f"{one.packets:,} / {one.cycles:,}" for one in (hand, ours)]
+            counts = [f"{one.packets:,} / {one.cycles_text}" for one in (hand, ours)]
             report.row(name, *counts, f"`{maker}`")
             if ours.cycles > hand.cycles or (ours.packets or 0) > (hand.packets or 0):
                 report.fault(f"{name}: the code by hand is ahead")
