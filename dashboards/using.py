@@ -58,6 +58,10 @@ def use_of(request: Request, store: SqlStore, view: JobView) -> Use:
     cache = view.job.spec.cache
     if cache != "warm":
         places += ["--cache", cache]
+    rests_on_costs = view.best is not None and view.best.lowest_cycles is not None
+    fastest = view.job.spec.prefer == "fastest" and rests_on_costs
+    if fastest:
+        places += ["--prefer", "fastest"]
     name = identifier(problem, view.job.submission.kernel_label)
     files = ["--object", f"{name}.o", "--header", f"{name}.h"]
     lines = [asked, places, ["--server", server], files]
@@ -65,7 +69,7 @@ def use_of(request: Request, store: SqlStore, view: JobView) -> Use:
     cmake = (
         f"hvxtune_schedule(TARGET {name} KERNEL {kernel}{of_params}\n"
         f"                 TARGET_ARCH {problem.target.name} CONTRACT {problem.contract.value}"
-        f"{f' CACHE {cache}' if cache != 'warm' else ''}\n"
+        f"{f' CACHE {cache}' if cache != 'warm' else ''}{' PREFER fastest' if fastest else ''}\n"
         f"                 SERVER {server})"
     )
     return Use(" \\\n  ".join(map(shlex.join, lines)), cmake)

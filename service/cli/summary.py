@@ -268,7 +268,7 @@ def problem_options(form: Mapping[str, Any], client: BlockingClient) -> str:
     words += [f"-p {told}" for told in told_params(form["kernel"], form["params"])]
     if not (isinstance(client, Here) and form["target"] == DEFAULT_TARGET):
         words.append(f"--target {form['target']}")
-    if form.get("prefer") == "fastest":
+    if form.get("prefer") == "fastest" and (form.get("best") or {}).get("expected_cycles"):
         words.append("--prefer fastest")
     if form["contract"] != DEFAULT_CONTRACT:
         words.append(f"--contract {form['contract']}")
