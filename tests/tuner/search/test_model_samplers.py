@@ -78,6 +78,19 @@ def test_the_model_looks_elsewhere_before_it_follows_what_it_was_given():
         proposer.tell(asked, Outcome.OK, bowl(asked.config))
 
 
+def test_the_model_is_asked_although_its_proposals_are_replaced():
+    """As those of an alternative that has had its share are: the others are not its own."""
+    proposer = Proposer(LARGE, "surrogate", 0)
+    fixed = dict.fromkeys(NAMES, 8)
+    given = [
+        Config({**fixed, "k0": a, "k1": b, "form": "a"}) for a in (1, 2, 3, 4) for b in range(1, 7)
+    ]
+    for config in given:
+        proposer.tell(proposer.propose(config), Outcome.OK, bowl(config))
+    asked = proposer.ask()
+    assert min(sum(asked.config[n] != one[n] for n in one) for one in given) < 4
+
+
 @pytest.mark.slow
 def test_the_model_finds_the_bottom_of_a_space_too_large_to_list():
     """Of 600,000 configs; chance comes to about three times the least."""

@@ -22,8 +22,6 @@ from tuner.space import Config, KnobValue, Space
 Rows = NDArray[np.int16]
 """One config a row, one knob a column: the index of its choice, or ``INACTIVE``."""
 INACTIVE = -1
-_GIVEN = "fixed_params"
-"""The system attribute by which Optuna marks a trial that was enqueued."""
 _ENUMERATED = 20_000
 """Spaces up to this size are listed at once (0.4 s); of larger ones only a part is known."""
 _FIRST_SAMPLES = 500
@@ -115,8 +113,6 @@ class History:
     cycles: list[float] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
-    given: int = 0
-    """Trials of configs that the sampler was given, and did not choose."""
 
     @property
     def seen(self) -> list[int]:
@@ -146,7 +142,7 @@ class ConfigSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        if _GIVEN in trial.system_attrs:
+        if "fixed_params" in trial.system_attrs:
             return {}
         config = self.next_config(study, trial)
         return {} if config is None else encode(self._space, config)
@@ -194,8 +190,6 @@ class PointSampler(ConfigSampler):
     def _history(self, trials: Sequence[FrozenTrial], asking: int) -> History:
         """All trials but the one that asks; finished ones are looked at once."""
         unfinished = [*self._unfinished, *range(self._looked_at, len(trials))]
-        new = trials[self._looked_at :]
-        self._finished.given += sum(_GIVEN in trial.system_attrs for trial in new)
         self._looked_at = len(trials)
         self._unfinished = []
         pending = []

@@ -32,6 +32,8 @@ it is best after 20 trials; with one table left out the others choose it in 15 c
 _LEAST_SPREAD = 2
 """Of these, trials that are spread out whatever configs a search begins with: those that other jobs
 hand on lie close together, and alone had the model look nowhere else."""
+_MOST_GIVEN = 20
+"""Results after which that is over: a search that is resumed has had it."""
 _SPREAD_CHOICES = 30
 _POOL = 800
 """Configs the model rates for one proposal: its time grows with them."""
@@ -75,6 +77,7 @@ class SurrogateSampler(PointSampler):
     def __init__(self, space: Space, seed: int) -> None:
         super().__init__(space, seed)
         self._rng = np.random.default_rng(seed)
+        self._spread = 0
         self._metric = Metric(space)
         self._fitter = Fitter(len(space.knobs), _CYCLES_WEIGHT)
         self._validity_fitter = Fitter(len(space.knobs), _VALIDITY_WEIGHT)
@@ -95,9 +98,10 @@ class SurrogateSampler(PointSampler):
         free[history.seen] = False
         if not free.any():
             return None
-        own = len(history.done) + len(history.failed) - history.given
-        spread = max(_LEAST_SPREAD, _SPREAD_TRIALS - history.given)
-        if len(history.done) < 2 or own < spread:
+        results = len(history.done) + len(history.failed)
+        begins = self._spread < _LEAST_SPREAD and results < _MOST_GIVEN
+        if len(history.done) < 2 or results < _SPREAD_TRIALS or begins:
+            self._spread += 1
             return self._farthest(free, history.seen)
         pool = self._pool(free, best)
         known = _worth_knowing(order)
