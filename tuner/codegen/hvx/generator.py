@@ -32,7 +32,9 @@ from tuner.space import Config, Knob, KnobValue, Space
 
 ROWS = "hvx_rows"
 _COLUMNS = (1, 2, 3, 4)
-_CLANG_KNOBS = ("llvm_optimize", "llvm_unroll", "llvm_pipeliner")
+_CLANG_KNOBS = ("llvm_pipeliner",)
+_CLANG_CHOICES: dict[str, KnobValue] = {"llvm_optimize": "O3"}
+"""No code was faster by another."""
 _TEXTBOOK: dict[str, KnobValue] = {ROWS: 4, "hvx_columns": 2, "hvx_adds": "halves"}
 _MOST_REACH = 16
 """Rows or columns that a pixel depends on, to each side."""
@@ -95,7 +97,8 @@ class HvxGenerator(WrittenGenerator):
         images = inputs_of(kernel.pixel(params), kernel.buffers(params)).images.values()
         is_aligned = config.text("hvx_taps") == "align" and all(one.is_repeated for one in images)
         merging = () if is_aligned else clang.NO_MERGED_LOADS
-        return [*merging, *super().switches_for(kernel, problem, config)]
+        chosen = Config({**config, **_CLANG_CHOICES})
+        return [*merging, *super().switches_for(kernel, problem, chosen)]
 
 
 @lru_cache(maxsize=64)
