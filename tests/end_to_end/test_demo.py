@@ -56,7 +56,7 @@ def test_it_shows_what_was_found_where_it_is_and_what_comes_next(
     assert re.search(r"service on http://127\.0\.0\.1:\d+ ", out)
     assert re.search(r"stored in\s+\S+\.sqlite", out)
     for row in ("default schedule", "textbook HVX", "best found"):
-        assert re.search(rf"{row} +[\d,]+( \([\d,to ]+\))? +[\d,]+ +[\d.]+%", out)
+        assert re.search(rf"{row} +[\d,]+( \([\dkM.,to ]+\))? +[\d,]+ +[\d.]+%", out)
     assert "6/6 trials" in err
     assert "hvxtune serve" in out
     assert out.count("$ hvxtune") == 2

@@ -41,12 +41,12 @@ TOLD_FROM = 0.02
 def cycles_text(cycles: int, lowest: int | None = None, highest: int | None = None) -> str:
     """``68,998 (to 71,000)``: cycles, and how far plausible costs take them where that matters."""
     told = f"{cycles:,}"
-    down = lowest is not None and lowest < (1 - TOLD_FROM) * cycles
-    up = highest is not None and highest > (1 + TOLD_FROM) * cycles
+    low, high = lowest or cycles, highest or cycles
+    down, up = low < (1 - TOLD_FROM) * cycles, high > (1 + TOLD_FROM) * cycles
     if down and up:
-        return f"{told} ({_rounded(lowest)} to {_rounded(highest)})"
+        return f"{told} ({_rounded(low, high)} to {_rounded(high, high)})"
     if down or up:
-        return f"{told} ({f'to {_rounded(highest)}' if up else f'from {_rounded(lowest)}'})"
+        return f"{told} ({f'to {_rounded(high, high)}' if up else f'from {_rounded(low, low)}'})"
     return told
 
 
@@ -58,9 +58,13 @@ class Cycles(NamedTuple):
     highest_cycles: int | None = None
 
 
-def _rounded(cycles: int | None) -> str:
-    """To three digits: what is assumed has no more."""
-    return f"{int(float(f'{cycles or 0:.3g}')):,}"
+def _rounded(cycles: int, largest: int) -> str:
+    """To three digits, as what is assumed has no more; in thousands (k) or millions (M) where the
+    ``largest`` beside it is long, so that rows of tables fit."""
+    for unit, size, begins in (("M", 1_000_000, 1_000_000), ("k", 1000, 100_000)):
+        if largest >= begins:
+            return f"{float(f'{cycles / size:.3g}'):g}{unit}"
+    return f"{int(float(f'{cycles:.3g}')):,}"
 
 
 OF_SCHEDULES = "halide"
