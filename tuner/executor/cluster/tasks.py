@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
@@ -40,13 +39,14 @@ class Answer(Generic[T]):
     value: T | None = None
     error: HvxtuneError | None = None
 
+    def __post_init__(self) -> None:
+        if self.error is not None and not isinstance(self.error, CandidateError):
+            self.error.message += f" (on {self.where})"
+
     def result(self) -> T:
         """The value; raises what failed, a candidate's error as it is, others with the place."""
         if self.error is not None:
-            error = copy(self.error)  # the place is said once, however often this is asked
-            if not isinstance(error, CandidateError):
-                error.message += f" (on {self.where})"
-            raise error
+            raise self.error
         return cast("T", self.value)  # of a call that answers nothing, None
 
 
