@@ -41,7 +41,7 @@ TOLD_FROM = 0.02
 def cycles_text(cycles: int, lowest: int | None = None, highest: int | None = None) -> str:
     """``68,998 (to 71,000)``: cycles, and how far plausible costs take them where that matters."""
     told = f"{cycles:,}"
-    low, high = lowest or cycles, highest or cycles
+    low, high = (cycles if one is None else one for one in (lowest, highest))
     down, up = low < (1 - TOLD_FROM) * cycles, high > (1 + TOLD_FROM) * cycles
     if down and up:
         return f"{told} ({_rounded(low, high)} to {_rounded(high, high)})"
