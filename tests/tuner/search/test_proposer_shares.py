@@ -64,8 +64,8 @@ def test_one_that_is_behind_gets_at_most_a_quarter(sampler):
 @pytest.mark.slow
 def test_one_that_is_ahead_gets_what_the_sampler_wants():
     space, starts = portfolio_without_hvx()
-    taken = searched(space, starts, 100, {"halide-clang": 0.8, "c-autovec": 3.0})
-    assert taken["halide-clang"] > 25
+    taken = searched(space, starts, 40, {"halide-clang": 0.8, "c-autovec": 3.0}, "surrogate")
+    assert taken["halide-clang"] > 20, "twice the share of one that is behind"
 
 
 def test_one_without_a_result_is_not_tried_for_ever():
