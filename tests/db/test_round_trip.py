@@ -74,7 +74,7 @@ OPTION_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "text": NAMES,
 }
 """By the kind of option: a new one is tried without a line here."""
-CHOSEN = ("generator", "sampler", "workers")
+CHOSEN = ("generator", "prefer", "sampler", "workers")
 """Options that a request may leave open, but not a job: they are chosen when it is made."""
 
 
