@@ -171,13 +171,14 @@ def test_what_a_compiler_gets_wrong_is_no_schedule(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["attention", "layer_norm", "row_mean", "requantized"])
+@pytest.mark.parametrize("name", ["attention", "layer_norm", "row_mean"])
 def test_sums_and_shifts_that_a_compiler_gets_wrong_are_right(name):
     """Without any schedule some of them take minutes: only what is scheduled is judged."""
     kernel = find_kernel(keep_pipeline(unseen_pipeline(name)))
     problem = kernel.problem({**SIZES, **CHAINED_SIZES}[name], Contract.STATIC, TARGET)
     space, random = kernel.space(problem), Random(7)
     configs = [kernel.textbook_config(problem)]
+    assert configs[0]["lanes"] != 1, "else there is nothing to draw"
     while len(configs) <= FEW:
         configs += [one for one in [space.sample(random)] if one["lanes"] != 1]
     with find_generator("halide")(2) as generator, find_measurer("qemu")() as measurer:
