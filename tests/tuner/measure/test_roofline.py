@@ -78,7 +78,7 @@ class Reaching:
 def inverted() -> str:
     import halide as hl
 
-    x, image, output = hl.Var("x"), hl.ImageParam(hl.UInt(8), 1, "input"), hl.Func("output")
+    x, image, output = hl.Var("x"), hl.ImageParam(hl.UInt(8), 1, "input"), hl.Func("inverted_bytes")
     output[x] = ~image[x]
     return keep_pipeline(output)
 
@@ -86,7 +86,7 @@ def inverted() -> str:
 def filtered() -> str:
     import halide as hl
 
-    x, k, sums = hl.Var("x"), hl.RDom([(0, 32)], "k"), hl.Func("sums")
+    x, k, sums = hl.Var("x"), hl.RDom([(0, 32)], "k"), hl.Func("filtered_sums")
     signal, taps = (hl.ImageParam(hl.UInt(16), 1, name) for name in ("signal", "taps"))
     sums[x] = hl.u32(0)
     sums[x] += hl.u32(signal[x + k]) * hl.u32(taps[k])
@@ -98,14 +98,14 @@ REACHING = {
         HERE / "invert.c",
         inverted,
         {"x": 65536},
-        "filter(input, output, output_extent_0);",
+        "filter(input, inverted_bytes, inverted_bytes_extent_0);",
         "load",
     ),
     "16-bit products": Reaching(
         HERE / "fir_u16.c",
         filtered,
         {"x": 16384},
-        "filter(signal, taps, sums, sums_extent_0);",
+        "filter(signal, taps, filtered_sums, filtered_sums_extent_0);",
         "multiply",
     ),
     "permutes": Reaching(
