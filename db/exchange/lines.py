@@ -49,9 +49,10 @@ class _Measured(_Strict):
     vtcm_bytes: _Count | None
     ddr_bytes: _Count | None
     overhead_cycles: _Count | None
-    expected_cycles: _Count | None
-    lowest_cycles: _Count | None
-    highest_cycles: _Count | None
+    # Exports from before ranges have none: such a schedule ranks by its cycles.
+    expected_cycles: _Count | None = None
+    lowest_cycles: _Count | None = None
+    highest_cycles: _Count | None = None
 
     @field_validator("device")
     @classmethod
