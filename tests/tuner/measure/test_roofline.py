@@ -66,11 +66,13 @@ def test_memory_bounds_the_models_cycles_alone() -> None:
 
 @dataclass(frozen=True)
 class Reaching:
-    """Code by hand, and what it computes: an upload or a kernel."""
+    """Code by hand, and what it computes: an upload or a kernel. ``call`` knows the buffers as
+    ``names``: Halide appends numbers to those of an upload."""
 
     source: Path
     kernel: Callable[[], str]
     params: Mapping[str, int]
+    names: tuple[str, ...]
     call: str
     binds: str
 
@@ -78,7 +80,7 @@ class Reaching:
 def inverted() -> str:
     import halide as hl
 
-    x, image, output = hl.Var("x"), hl.ImageParam(hl.UInt(8), 1, "input"), hl.Func("inverted_bytes")
+    x, image, output = hl.Var("x"), hl.ImageParam(hl.UInt(8), 1, "input"), hl.Func("inverted")
     output[x] = ~image[x]
     return keep_pipeline(output)
 
@@ -86,7 +88,7 @@ def inverted() -> str:
 def filtered() -> str:
     import halide as hl
 
-    x, k, sums = hl.Var("x"), hl.RDom([(0, 32)], "k"), hl.Func("filtered_sums")
+    x, k, sums = hl.Var("x"), hl.RDom([(0, 32)], "k"), hl.Func("sums")
     signal, taps = (hl.ImageParam(hl.UInt(16), 1, name) for name in ("signal", "taps"))
     sums[x] = hl.u32(0)
     sums[x] += hl.u32(signal[x + k]) * hl.u32(taps[k])
@@ -98,20 +100,23 @@ REACHING = {
         HERE / "invert.c",
         inverted,
         {"x": 65536},
-        "filter(input, inverted_bytes, inverted_bytes_extent_0);",
+        ("input", "output"),
+        "filter(input, output, output_extent_0);",
         "load",
     ),
     "16-bit products": Reaching(
         HERE / "fir_u16.c",
         filtered,
         {"x": 16384},
-        "filter(signal, taps, filtered_sums, filtered_sums_extent_0);",
+        ("signal", "taps", "sums"),
+        "filter(signal, taps, sums, sums_extent_0);",
         "multiply",
     ),
     "permutes": Reaching(
         BENCHMARKS / "hand" / "lut.c",
         lambda: "lut_u8",
         {"width": 512, "height": 64},
+        ("input", "table", "output"),
         "filter(input, table, output, output_extent_0 * output_extent_1);",
         "permute",
     ),
@@ -126,7 +131,8 @@ def test_code_written_for_it_comes_near_and_not_below(
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path))
     job = REACHING[name]
     problem = find_problem(job.kernel(), dict(job.params), DEFAULT_TARGET, "static")
-    buffers = find_kernel(problem.workload.kernel).buffers(problem.workload.params)
+    specs = find_kernel(problem.workload.kernel).buffers(problem.workload.params)
+    buffers = [one._replace(name=name) for one, name in zip(specs, job.names, strict=True)]
     vectors = (BENCHMARKS / "hand" / "vectors.h").read_text()
     text = "enum { WIDE = 2 };\n" + job.source.read_text().replace('#include "vectors.h"', vectors)
     source = wrapped(problem, buffers, {}, job.call, text)
