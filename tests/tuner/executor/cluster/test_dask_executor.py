@@ -122,7 +122,7 @@ def test_a_scheduler_that_ends_gives_the_job_back(
         job = tuner.submit("add_u8", SMALL, store=store, contract="static", trials=10)
 
         def look(progress: tuner.Progress) -> None:
-            if progress.finished == 2:
+            if progress.finished >= 2:  # several may finish together
                 connection.cluster(cluster.executor).client.shutdown()
 
         with pytest.raises(ToolchainError, match=r"the scheduler dask://"):

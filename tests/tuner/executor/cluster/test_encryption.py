@@ -53,8 +53,8 @@ def test_strangers_are_refused_while_a_job_goes_on(
         seen: list[int] = []
 
         def look(progress: tuner.Progress) -> None:
-            seen.append(progress.finished)
-            if progress.finished == 1:
+            if 0 < progress.finished < 8 and not seen:  # several may finish together
+                seen.append(progress.finished)
                 for one in addresses:
                     for address, held in ((one, Certificates(theirs)), ("tcp" + one[3:], None)):
                         with pytest.raises((OSError, TimeoutError)):
@@ -62,9 +62,9 @@ def test_strangers_are_refused_while_a_job_goes_on(
 
         monkeypatch.setenv(EXECUTOR_VARIABLE, cluster.executor)
         small = {"width": 256, "height": 8}
-        done = tuner.tune("add_u8", small, contract="static", trials=4, on_progress=look)
+        done = tuner.tune("add_u8", small, contract="static", trials=8, on_progress=look)
         assert done.job.state is JobState.DONE
-        assert 1 in seen
+        assert seen
         known = [asyncio.run(answers(address, Certificates(ours))) for address in addresses]
         assert sum(known) == 2, "scheduler and worker answer who has a certificate"
 
