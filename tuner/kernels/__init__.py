@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from tuner.errors import HvxtuneError
+from tuner.errors import HvxtuneError, InternalError
 from tuner.kernels.kernel import HalidePipeline, Kernel, Param, WorkCounts
 from tuner.registry import Registry
 
@@ -72,6 +72,15 @@ class KernelFamily(ABC):
     def attached(self, name: str, attachment: Mapping[str, Any]) -> Kernel:
         """The kernel that made ``attachment``, in a process that can open no file."""
 
+    def content(self, name: str) -> bytes | None:
+        """The bytes that the kernel called ``name`` is read from, for :meth:`keep` on another
+        machine; ``None`` where every machine has it. ``UserError`` if it does not exist."""
+        return None
+
+    def keep(self, content: bytes) -> None:
+        """Makes the kernel that is read from ``content`` known on this machine, unless it is."""
+        raise InternalError(f"{type(self).__name__} has kernels on every machine")
+
 
 def kernel_names() -> list[str]:
     """The names of all kernels, in the order of the registry."""
@@ -103,6 +112,20 @@ def attached_kernel(name: str, attachment: Mapping[str, Any]) -> Kernel:
     if family is None:
         return find_kernel(name).attached(attachment)
     return family.attached(name, attachment)
+
+
+def kernel_content(name: str) -> bytes | None:
+    """What makes the kernel called ``name`` known on a machine that lacks it; ``None`` for those
+    that come with hvxtune or are installed."""
+    family: KernelFamily | None = _REGISTRY.family_of(name)
+    return None if family is None else family.content(name)
+
+
+def keep_kernel(name: str, content: bytes) -> None:
+    """Makes the kernel called ``name`` known here by its :func:`kernel_content`."""
+    family: KernelFamily | None = _REGISTRY.family_of(name)
+    if family is not None:
+        family.keep(content)
 
 
 def load_kernels() -> None:

@@ -27,5 +27,17 @@ class Packages(KernelFamily):
     def attached(self, name: str, attachment: Mapping[str, Any]) -> Kernel:
         raise InternalError(f"{name} is compiled without attachments")
 
+    def content(self, name: str) -> bytes:
+        from tuner.packages.kernel import find_package
+
+        return find_package(name).package.data
+
+    def keep(self, content: bytes) -> None:
+        from tuner.packages import files
+
+        package = files.unpacked(content)
+        if files.find(package.digest) is None:  # kept again, it would be what its name means
+            files.keep(package)
+
 
 __all__ = ["Packages"]

@@ -313,10 +313,14 @@ def find_pipeline(name: str) -> PipelineKernel:
 
     ``UserError`` if no such pipeline is kept here, or it cannot be tuned.
     """
+    return _loaded(_digest_of(name))
+
+
+def _digest_of(name: str) -> str:
     digest = files.find(name.removeprefix(PIPELINE_PREFIX))
     if digest is None:
         raise files.unknown(name)
-    return _loaded(digest)
+    return digest
 
 
 class UploadedPipelines(KernelFamily):
@@ -327,6 +331,12 @@ class UploadedPipelines(KernelFamily):
 
     def attached(self, name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
         return attached_pipeline(name, attachment)
+
+    def content(self, name: str) -> bytes:
+        return files.read(_digest_of(name))
+
+    def keep(self, content: bytes) -> None:
+        files.keep(content)
 
 
 def attached_pipeline(name: str, attachment: Mapping[str, Any]) -> PipelineKernel:

@@ -19,11 +19,11 @@ from tuner.executor.cluster.connection import Cluster, cluster, find_place
 from tuner.executor.cluster.offers import compile_resource, fingerprint_digest, tag_resources
 from tuner.executor.cluster.tasks import (
     Answer,
-    Upload,
+    KernelContent,
     ask_here,
     compile_here,
+    content_for,
     measure_here,
-    upload_of,
 )
 from tuner.executor.executor import EXECUTOR_VARIABLE, ThreadExecutor
 from tuner.measure.measurer import DeviceAccess, Measurer, Timed
@@ -106,9 +106,9 @@ class RemoteGenerator(CodeGenerator):
     def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
         digest = fingerprint_digest(self._inner.fingerprint())
         needs = [compile_resource(self._inner.name, digest)]
-        upload = _upload_of(candidate.problem)
+        content = _content_for(candidate.problem)
         made, future = self._calls.run(
-            compile_here, candidate, with_assembly, self._limit_s, upload, needs=needs
+            compile_here, candidate, with_assembly, self._limit_s, content, needs=needs
         )
         assert isinstance(made, Artifact)  # noqa: S101
         _MADE.keep(made.digest, future)
@@ -166,7 +166,7 @@ class RemoteMeasurer(Measurer):
             self._cache,
             self._on,
             budget_cycles,
-            _upload_of(problem),
+            _content_for(problem),
             needs=self._needs(problem),
         )
         assert isinstance(timed, Timed)  # noqa: S101
@@ -188,7 +188,7 @@ class RemoteMeasurer(Measurer):
             self.name,
             self._cache,
             self._on,
-            _upload_of(problem),
+            _content_for(problem),
             needs=self._needs(problem),
         )
         return told
@@ -227,5 +227,5 @@ _MADE = _Made()
 
 
 @lru_cache(maxsize=16)
-def _upload_of(problem: Problem) -> Upload | None:
-    return upload_of(problem)
+def _content_for(problem: Problem) -> KernelContent | None:
+    return content_for(problem)

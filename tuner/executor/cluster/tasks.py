@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 from tuner.codegen import find_generator
 from tuner.errors import CandidateError, HvxtuneError, ToolchainError
 from tuner.executor.cluster.devices import ROSTER
-from tuner.kernels import PIPELINE_PREFIX, find_kernel
+from tuner.kernels import find_kernel, keep_kernel, kernel_content
 from tuner.log_ids import bind, bound
 from tuner.measure import DeviceAccess, open_measurer
 from tuner.measure.measurer import Measurer, Timed
@@ -51,18 +51,15 @@ class Answer(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Upload:
-    """The bytes of an uploaded pipeline, which a worker keeps when it first needs them."""
+class KernelContent:
+    """The bytes of a pipeline or package, which a worker keeps when it first needs them."""
 
-    digest: str
+    kernel: str
     data: bytes
 
     def keep(self) -> None:
         """Makes the kernel known here."""
-        from tuner.uploaded import files
-
-        if files.find(self.digest) is None:
-            files.keep(self.data)
+        keep_kernel(self.kernel, self.data)
 
 
 class _Opened:
@@ -114,13 +111,13 @@ def followed(
 
 
 def compile_here(
-    candidate: Candidate, with_assembly: bool, limit_s: float, upload: Upload | None
+    candidate: Candidate, with_assembly: bool, limit_s: float, content: KernelContent | None
 ) -> Answer[Artifact]:
     """Compiles ``candidate`` with at most ``limit_s`` seconds of processor time."""
     where, slots = _this_worker()
     try:
-        if upload is not None:
-            upload.keep()
+        if content is not None:
+            content.keep()
         _require_same_code(candidate.problem)
         generator = OPENED.generator(candidate.generator, slots)
         generator.limit(limit_s)
@@ -136,7 +133,7 @@ def measure_here(
     cache: CacheState,
     on: str,
     budget_cycles: int | None,
-    upload: Upload | None,
+    content: KernelContent | None,
 ) -> Answer[Timed]:
     """Measures ``artifact``, or what a :func:`compile_here` before it gave."""
 
@@ -145,7 +142,7 @@ def measure_here(
         made = artifact.result() if isinstance(artifact, Answer) else artifact
         return device.measure(problem, made, budget_cycles=budget_cycles)
 
-    return _with_device(measurer, cache, on, upload, measured)
+    return _with_device(measurer, cache, on, content, measured)
 
 
 def ask_here(
@@ -155,7 +152,7 @@ def ask_here(
     measurer: str,
     cache: CacheState,
     on: str,
-    upload: Upload | None,
+    content: KernelContent | None,
 ) -> Answer[Explanation | None]:
     """What a measurer answers to ``question``, one of its methods, about ``artifact``."""
 
@@ -163,16 +160,20 @@ def ask_here(
         answer: Explanation | None = getattr(device, question)(problem, artifact)
         return answer
 
-    return _with_device(measurer, cache, on, upload, asked)
+    return _with_device(measurer, cache, on, content, asked)
 
 
 def _with_device(
-    measurer: str, cache: CacheState, on: str, upload: Upload | None, work: Callable[[Measurer], T]
+    measurer: str,
+    cache: CacheState,
+    on: str,
+    content: KernelContent | None,
+    work: Callable[[Measurer], T],
 ) -> Answer[T]:
     where, _ = _this_worker()
     try:
-        if upload is not None:
-            upload.keep()
+        if content is not None:
+            content.keep()
         return Answer(where, work(OPENED.measurer(measurer, cache, on, f"worker {where}")))
     except HvxtuneError as error:
         return Answer(where, error=error)
@@ -189,17 +190,11 @@ def _require_same_code(problem: Problem) -> None:
         )
 
 
-def upload_of(problem: Problem) -> Upload | None:
-    """The upload by which a worker knows the kernel of ``problem``, if it is one."""
-    from tuner.uploaded import files
-
+def content_for(problem: Problem) -> KernelContent | None:
+    """What makes the kernel of ``problem`` known to a worker, if it was not installed with it."""
     name = problem.workload.kernel
-    if not name.startswith(PIPELINE_PREFIX):
-        return None
-    digest = files.find(name.removeprefix(PIPELINE_PREFIX))
-    if digest is None:
-        raise files.unknown(name)
-    return Upload(digest, files.read(digest))
+    data = kernel_content(name)
+    return None if data is None else KernelContent(name, data)
 
 
 def _this_worker() -> tuple[str, int]:

@@ -4,13 +4,13 @@ do to a job."""
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import tuner
-from tests.tuner.executor.cluster.started import Started, started_cluster
+from tests.tuner.executor.cluster.started import ROOT, Started, started_cluster
 from tuner.conformance.executors import ExecutorConformance
 from tuner.conformance.patience import PATIENCE_S, until
 from tuner.errors import ToolchainError, UserError
@@ -18,6 +18,8 @@ from tuner.executor import EXECUTOR_VARIABLE, examine_executor
 from tuner.executor.cluster import connection
 from tuner.executor.cluster.tasks import Answer
 from tuner.keeping.memory_store import MemoryStore
+from tuner.packages.files import read_folder
+from tuner.packages.kernel import kept_here
 from tuner.records.trial import JobState
 
 SMALL = {"width": 256, "height": 8}
@@ -45,13 +47,33 @@ def test_an_error_names_its_worker_once_however_often_it_is_asked_for() -> None:
             answer.result()
 
 
+def _packaged(name: str) -> str:
+    """The kernel of a package that is kept here, and on no worker."""
+    return kept_here(read_folder(ROOT / "examples/packages" / name)).name
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "params"),
+    [
+        (lambda: "add_u8", SMALL),
+        (lambda: _packaged("stencil3x3"), SMALL),
+        (lambda: _packaged("unsharp"), {}),
+    ],
+    ids=["kernel", "package in C", "package of a Generator"],
+)
 def test_a_job_has_the_same_cycles_as_here(
-    two_workers: Started, monkeypatch: pytest.MonkeyPatch
+    two_workers: Started,
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: Callable[[], str],
+    params: dict[str, int],
 ) -> None:
-    here = tuner.tune("add_u8", SMALL, contract="static", trials=4, seed=3, sampler="random")
+    def tuned() -> tuner.JobResult:
+        return tuner.tune(kernel(), params, contract="static", trials=4, seed=3, sampler="random")
+
+    here = tuned()
     monkeypatch.setenv(EXECUTOR_VARIABLE, two_workers.executor)
-    there = tuner.tune("add_u8", SMALL, contract="static", trials=4, seed=3, sampler="random")
+    there = tuned()
     assert there.job.toolchain == here.job.toolchain
     assert there.job.state is JobState.DONE
     assert there.best is not None
