@@ -11,12 +11,14 @@ cold caches every input, and of outputs what L2 cannot keep.
 from __future__ import annotations
 
 from functools import lru_cache
+from statistics import fmean
 
 from tuner.kernels import find_kernel
 from tuner.kernels.kernel import WorkCounts
-from tuner.measure.qemu.model import find_model
+from tuner.measure.qemu.model import Parameters, find_model
+from tuner.measure.qemu.uncertain import is_assumed, plausible_costs
 from tuner.problem.target import Target
-from tuner.records.candidate import CacheState, Problem
+from tuner.records.candidate import CacheState, Fidelity, Preference, Problem
 from tuner.records.roofline import Bound, Roofline
 
 _KEPT = 1024
@@ -32,7 +34,8 @@ def roofline_of(problem: Problem, cache: CacheState = "warm") -> Roofline:
 @lru_cache(maxsize=_KEPT)
 def roofline_of_work(work: WorkCounts, target: Target, cache: CacheState = "warm") -> Roofline:
     """The roofline of ``work`` on ``target``."""
-    cycles = {**work.hvx_cycles(target), **_memory_cycles(work, target, cache)}
+    costs = find_model(target.arch).parameters
+    cycles = {**work.hvx_cycles(target), **_memory_cycles(work, target, cache, costs)}
     amounts = {
         "multiply": (work.products, "products"),
         "slots": (round(cycles["slots"] * target.vector_bytes), "bytes of units"),
@@ -52,8 +55,26 @@ def roofline_of_work(work: WorkCounts, target: Target, cache: CacheState = "warm
     )
 
 
-def _memory_cycles(work: WorkCounts, target: Target, cache: CacheState) -> dict[str, float]:
-    costs = find_model(target.arch).parameters
+@lru_cache(maxsize=_KEPT)
+def least_ranked_cycles(
+    work: WorkCounts, target: Target, cache: CacheState, fidelity: Fidelity, prefer: Preference
+) -> float:
+    """The least that the best by ``prefer`` is chosen by (``Measurement.ranked_cycles``) can be.
+
+    Of expected cycles that is the mean over the plausible costs of the roofline at each.
+    """
+    roofline = roofline_of_work(work, target, cache)
+    if prefer == "fastest" or fidelity != "model" or not is_assumed(target.arch):
+        return roofline.cycles_at(fidelity)
+    return fmean(
+        max(roofline.compute_cycles, *_memory_cycles(work, target, cache, costs).values())
+        for costs in plausible_costs(target.arch)
+    )
+
+
+def _memory_cycles(
+    work: WorkCounts, target: Target, cache: CacheState, costs: Parameters
+) -> dict[str, float]:
     lines = (work.read_bytes + work.written_bytes) / target.vector_bytes
     return {
         # One context alone cannot ask for more lines than L2 has.

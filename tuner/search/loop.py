@@ -27,7 +27,7 @@ from tuner.executor.evaluation import (
 from tuner.keeping.store import TrialStore
 from tuner.kernels import Kernel
 from tuner.measure.measurer import Measurer
-from tuner.measure.roofline import roofline_of_work
+from tuner.measure.roofline import least_ranked_cycles
 from tuner.problem.objectives import Front
 from tuner.records.candidate import Candidate
 from tuner.records.trial import (
@@ -174,8 +174,8 @@ class TuningLoop:
         self._textbook = self._starts["textbook"]
         self._transfers = tuple(transfers)
         work = kernel.work(self._problem.workload.params)
-        roofline = roofline_of_work(work, self._problem.target, job.spec.cache)
-        least = roofline.cycles_at(measurer.fidelity)
+        asked = job.spec.cache, measurer.fidelity, job.spec.prefer
+        least = least_ranked_cycles(work, self._problem.target, *asked)
         estimable = len(self._objectives) == 1
         self._gain = GainWatch(space, job.spec, least) if estimable else None
         self._stored_gain = job.remaining

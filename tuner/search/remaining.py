@@ -33,8 +33,8 @@ class GainEstimator:
 
     The model is the one of the surrogate sampler; it draws the cycles of unmeasured configs,
     jointly, and takes how far the least of each draw lies below the best so far.
-    ``roofline_cycles`` are those of :mod:`tuner.measure.roofline`: no schedule takes fewer,
-    whatever the model draws.
+    ``roofline_cycles`` are those of :mod:`tuner.measure.roofline`, for the rule that ``cycles``
+    follow: no schedule takes fewer, whatever the model draws.
     """
 
     def __init__(self, space: Space, seed: int, roofline_cycles: float = 0.0) -> None:

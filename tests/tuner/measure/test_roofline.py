@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from tuner.codegen.written import SWITCHES
 from tuner.identity import digest_of_bytes
 from tuner.jobs.tuning import find_problem, keep_pipeline
 from tuner.kernels import WorkCounts, find_kernel
+from tuner.measure.qemu.events import Events
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.measure.qemu.model import find_model
-from tuner.measure.roofline import roofline_of, roofline_of_work
+from tuner.measure.qemu.uncertain import plausible_cycles
+from tuner.measure.roofline import least_ranked_cycles, roofline_of, roofline_of_work
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact
@@ -62,6 +65,21 @@ def test_memory_bounds_the_models_cycles_alone() -> None:
     roofline = roofline_of(problem)
     assert roofline.binding.resource == "ddr"
     assert roofline.cycles_at("model") > 4 * roofline.cycles_at("hardware")
+
+
+def test_each_rule_has_a_least_of_its_own() -> None:
+    """That of a call which does nothing but move bytes at the bandwidth of DDR."""
+    moved = 10_000_000
+    work = WorkCounts(0, 0, TARGET.l2_bytes + moved, 0)
+    events = Events.from_dict({"loops": [0], "counts": [{"ddr_read_bytes": moved}]})
+    expected = plausible_cycles(events, TARGET.arch, TARGET.hvx_contexts).expected
+    nominal = moved / find_model(TARGET.arch).parameters.ddr_bandwidth
+    assert expected is not None
+    assert abs(expected / nominal - 1) > 0.05, "the rules need not be told apart"
+    least = partial(least_ranked_cycles, work, TARGET, "warm")
+    assert least("model", "fastest") == pytest.approx(nominal)
+    assert least("model", "robust") == pytest.approx(expected, abs=1)
+    assert least("hardware", "robust") == least("hardware", "fastest") < nominal / 4
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.rig.scale_u8 import KERNELS
+from tests.rig.scale_u8 import KERNELS, ScaleU8
 from tests.rig.stand_ins import StandInMeasurer, text_of
 from tests.tuner.search.test_ladder import Climb
 from tests.tuner.search.test_loop import LOOKUP, PROBLEM, Rig
 from tuner.errors import UserError
 from tuner.jobs.job_result import result
 from tuner.jobs.tuning import plan
-from tuner.kernels import EXTRA_KERNELS_VARIABLE
+from tuner.kernels import EXTRA_KERNELS_VARIABLE, WorkCounts
+from tuner.measure.qemu.model import find_model
+from tuner.records.candidate import PREFERENCES
 from tuner.records.request import Preference
 from tuner.records.trial import Budget, JobState, Trial
 from tuner.search import doubt
@@ -96,6 +98,34 @@ def test_what_may_become_the_robust_best_is_confirmed_however_slow_it_is() -> No
     )
     rig.run()
     assert ROBUST in {vectors_in(text) for text in confirmed}
+
+
+class Streaming(ScaleU8):
+    """It moves at least :data:`MOVED` bytes through DDR, and takes as long as they do."""
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        return WorkCounts(0, 0, PROBLEM.target.l2_bytes + MOVED, 0)
+
+
+MOVED = 10_000_000
+
+
+def moved(text: str) -> int:
+    """Ever less with larger knobs, as if there were no bound, to 2 % above the least."""
+    total = sum(value for value in json.loads(text).values() if isinstance(value, int))
+    return round(MOVED * (1.02 if total > 9 else 3 - 0.15 * total))
+
+
+@pytest.mark.parametrize("prefer", PREFERENCES)
+def test_what_is_left_to_gain_is_bounded_by_the_least_of_the_same_rule(prefer: Preference) -> None:
+    rig = Rig(budget=Budget(trials=12), prefer=prefer, kernel=Streaming())
+    bandwidth = find_model(PROBLEM.target.arch).parameters.ddr_bandwidth
+    rig.measurer.cycles_of = lambda text: round(moved(text) / bandwidth)
+    rig.measurer.events_of = lambda text: {"ddr_read_bytes": moved(text)}
+    rig.run()
+    remaining = rig.store.job(rig.job_id).remaining
+    assert remaining is not None
+    assert 0.01 < remaining.bound < 0.02
 
 
 def _priced(trials: list[Trial]) -> list[Any]:

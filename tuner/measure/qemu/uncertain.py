@@ -89,6 +89,11 @@ def is_assumed(arch: str) -> bool:
     return bool(fittable(find_model(arch).specs))
 
 
+def plausible_costs(arch: str) -> tuple[Parameters, ...]:
+    """The costs at :data:`POINTS` points of the box of ``arch``, if anything is assumed."""
+    return _costs(str(model_path(arch)), arch)
+
+
 @lru_cache(maxsize=16)
 def _costs(path: str, arch: str) -> tuple[Parameters, ...]:
     """The points of the box of the model at ``path``."""
@@ -98,7 +103,7 @@ def _costs(path: str, arch: str) -> tuple[Parameters, ...]:
 
 def priced(events: Events, arch: str, contexts: int) -> Floats:
     """Model cycles of one call at each of :data:`POINTS` points of the box: shape (points,)."""
-    costs = _costs(str(model_path(arch)), arch)
+    costs = plausible_costs(arch)
     found: Floats = Predictor([Observation(0, "", 1.0, events, contexts)]).cycles(costs)[0]
     return found
 
