@@ -1,5 +1,6 @@
 """Stand-ins for devices of a farm: they run nothing. An object is a text that says its cycles,
-``"1234"``, and whether it is bad, ``"1234 wrong_output"``; faults come from a seed.
+``"1234"``, and whether it is bad, ``"1234 wrong_output"``, or on far cases alone,
+``"1234 far wrong_output"``; faults come from a seed.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from tuner.measure.android.call import PhoneSettings
 from tuner.measure.device import (
     Bundle,
     BundleEntry,
+    Confirmed,
     Device,
     DeviceReport,
     DeviceSettings,
     DiskRoom,
     Limits,
     Member,
+    RunResult,
     Sampled,
 )
 from tuner.measure.farm.farm_file import Farm
@@ -45,9 +48,9 @@ SHORT = Limits(
 """Limits for tests that do not wait."""
 
 
-def problem() -> Problem:
+def problem(contract: Contract = Contract.STATIC) -> Problem:
     """Something to measure; stand-ins do not look at it."""
-    return ScaleU8().problem({"h": 4, "n": 512}, Contract.STATIC, find_target("hexagon-v66"))
+    return ScaleU8().problem({"h": 4, "n": 512}, contract, find_target("hexagon-v66"))
 
 
 def candidate(text: str) -> Artifact:
@@ -136,7 +139,7 @@ class StandInDevice(Device):
     def close(self) -> None:
         self._closed.set()
 
-    def run(self, batch: Bundle) -> list[Sampled | CandidateError | DeviceError]:
+    def run(self, batch: Bundle) -> list[RunResult]:
         assert self._driven.acquire(blocking=False), "driven by two threads at once"
         try:
             self.calls += 1
@@ -153,9 +156,7 @@ class StandInDevice(Device):
         finally:
             self._driven.release()
 
-    def _one(
-        self, task: BundleEntry, reference: BundleEntry | None
-    ) -> Sampled | CandidateError | DeviceError:
+    def _one(self, task: BundleEntry, reference: BundleEntry | None) -> RunResult:
         text = text_of(task.artifact)
         self.runs[text] += 1
         time.sleep(self.script.task_s)
@@ -164,11 +165,16 @@ class StandInDevice(Device):
             assert self.script.held.wait(PATIENCE_S)
         if self._random.random() < self.script.refuses:
             return DeviceError("no result for this one")
+        if what.startswith("far "):
+            what = what.removeprefix("far ") if task.is_far else ""
         if what and what != "gold":
             return CandidateError(Outcome(what), "it is bad")
         condemns = self.script.wrong if what == "gold" else self.script.condemns
         if self._random.random() < condemns:
             return CandidateError(Outcome.WRONG_OUTPUT, "a bit fell over")
+        beside = () if reference is None else (self._sample(GOLD_CYCLES),) * 2
+        if task.is_far:
+            return Confirmed(beside)
         samples = tuple(self._sample(int(true_cycles)) for _ in range(task.repeats))
         measurement = Measurement(
             cycles=sorted(samples)[len(samples) // 2],
@@ -179,7 +185,6 @@ class StandInDevice(Device):
             device=self.name,
             samples=samples,
         )
-        beside = () if reference is None else (self._sample(GOLD_CYCLES),) * 2
         return Sampled(measurement, beside, link_s=0.001, run_s=0.001)
 
     def _sample(self, true_cycles: int) -> int:

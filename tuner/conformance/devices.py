@@ -19,11 +19,13 @@ from tuner.kernels import EXTRA_KERNELS_VARIABLE
 from tuner.measure.device import (
     Bundle,
     BundleEntry,
+    Confirmed,
     Device,
     RunResult,
     Sampled,
     find_kind,
 )
+from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Artifact, Problem
 from tuner.records.outcome import Outcome
@@ -237,6 +239,20 @@ class DeviceConformance:
         found = self.results(device, [over, within])
         assert self.failed(found[0]).outcome is Outcome.CUTOFF
         assert self.sampled(found[1]).measurement.cycles <= 2 * good
+
+    def test_what_counts_in_16_bits_is_wrong_on_far_cases_alone(self, device: Device) -> None:
+        problem = scale_problem(Contract.NONE)
+        narrow = self.entry(problem, "COUNTS_IN_16_BITS")
+        assert self.sampled(self.result(device, narrow))
+        entries = [self.entry(problem), narrow, self.entry(problem)]
+        far = [replace(entry, is_far=True) for entry in entries]
+        before, wrong, after = self.results(device, far, reference=self.entry(problem))
+        assert self.failed(wrong).outcome is Outcome.WRONG_OUTPUT
+        for one in (before, after):
+            assert isinstance(one, Confirmed), one
+            assert bool(one.reference_cycles) == self.has_clock
+        nowhere = replace(self.entry(scale_problem(Contract.STATIC), "WRONG_BYTE"), is_far=True)
+        assert self.result(device, nowhere) == Confirmed()
 
     # What is left, and the end
 

@@ -192,6 +192,15 @@ class MeasurerConformance:
         outcome, _ = self.outcome(hasty_measurer, problem, self.artifact(problem, behaviour))
         assert outcome is Outcome.TIMEOUT
 
+    def test_what_counts_in_16_bits_is_not_confirmed(self, measurer: Measurer) -> None:
+        problem = scale_problem(Contract.NONE)
+        measurer.confirm(problem, self.artifact(problem))
+        narrow = self.artifact(problem, "COUNTS_IN_16_BITS")
+        assert measurer.measure(problem, narrow).measurement.verified
+        with pytest.raises(CandidateError) as caught:
+            measurer.confirm(problem, narrow)
+        assert caught.value.outcome is Outcome.WRONG_OUTPUT
+
     # What cannot run at all
 
     def test_more_vtcm_than_the_target_has_is_infeasible(

@@ -27,6 +27,7 @@ enum behaviour {
     TAKES_TOO_MUCH_VTCM,
     USES_HEAP_AND_VTCM,
     SLOW,
+    COUNTS_IN_16_BITS,
 };
 
 void *halide_malloc(void *, unsigned);
@@ -53,11 +54,13 @@ static __attribute__((noinline)) uint32_t recurse(volatile uint32_t *above) {
     return *above == 12345 ? 0 : recurse(here) + here[1];
 }
 
+static int counted(int at) { return BEHAVIOUR == COUNTS_IN_16_BITS ? (uint16_t)at : at; }
+
 static void scale(struct buffer *in, struct buffer *out) {
     for (int y = 0; y < in->dim[1].extent; y++)
         for (int x = 0; x < in->dim[0].extent; x++)
-            out->host[y * out->dim[1].stride + x] =
-                (uint8_t)(in->host[y * in->dim[1].stride + x] + 1);
+            out->host[counted(y * out->dim[1].stride + x)] =
+                (uint8_t)(in->host[counted(y * in->dim[1].stride + x)] + 1);
 }
 
 static int misbehave(enum behaviour behaviour, struct buffer *in, struct buffer *out) {

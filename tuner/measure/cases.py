@@ -164,16 +164,25 @@ def far_cases_of(problem: Problem) -> CaseSet:
     than :func:`cases_of`: for code that is about to become a job's best."""
     kernel = find_kernel(problem.workload.kernel)
     rng = np.random.default_rng(_SEED)
-    cases: list[Case] = []
-    for params in kernel.far_shapes(problem).values():
+    cases = []
+    for number, params in enumerate(far_shapes_of(problem)):
+        case = replace(_shaped("far shape", kernel, params, rng, problem), may_refuse=True)
+        cases.append(_tolerant(_varied(case, number, problem), kernel.tolerances()))
+    return CaseSet(tuple(cases))
+
+
+def far_shapes_of(problem: Problem) -> list[dict[str, int]]:
+    """The parameters of :func:`far_cases_of`."""
+    kernel = find_kernel(problem.workload.kernel)
+    found = []
+    for shape in kernel.far_shapes(problem).values():
         try:
-            params = dict(kernel.workload(params).params)
+            params = dict(kernel.workload(shape).params)
         except UserError:
             continue  # no shape of this kernel
         if sum(spec.payload_bytes for spec in kernel.buffers(params)) <= LARGE_BYTES:
-            case = replace(_shaped("far shape", kernel, params, rng, problem), may_refuse=True)
-            cases.append(_varied(case, len(cases), problem))
-    return CaseSet(tuple(_tolerant(case, kernel.tolerances()) for case in cases))
+            found.append(params)
+    return found
 
 
 def _tolerant(case: Case, tolerances: Mapping[str, Tolerance]) -> Case:

@@ -25,7 +25,8 @@ class BundleEntry:
     """One candidate to run: verified on every case of its problem, then timed.
 
     ``warm_ups`` untimed calls come before ``repeats`` timed ones, all inside one run of the
-    candidate. ``budget_cycles`` is the early-termination budget of one call.
+    candidate. ``budget_cycles`` is the early-termination budget of one call. One that ``is_far``
+    runs on :func:`tuner.measure.cases.far_cases_of` instead, and is not timed.
     """
 
     problem: Problem
@@ -33,6 +34,7 @@ class BundleEntry:
     warm_ups: int = 1
     repeats: int = 1
     budget_cycles: int | None = None
+    is_far: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,15 @@ class Sampled:
     run_s: float = 0.0
 
 
-RunResult = Sampled | CandidateError | DeviceError
+@dataclass(frozen=True)
+class Confirmed:
+    """One run of a candidate that is right on far cases; ``reference_cycles`` as of
+    :class:`Sampled`."""
+
+    reference_cycles: Sequence[int] = ()
+
+
+RunResult = Sampled | Confirmed | CandidateError | DeviceError
 
 
 @dataclass(frozen=True)

@@ -118,9 +118,9 @@ class Phone(DspDevice):
         chosen = [pending[0]]
         for one in pending[1 : self.max_entries]:
             room -= one.kept_bytes
-            problems = {other.entry.problem.digest: other for other in (*chosen, one)}.values()
-            on_the_dsp = sum(other.kept_bytes for other in problems)
-            if room < 0 or len(problems) > _MOST_PROBLEMS or on_the_dsp > _PROBLEM_BYTES:
+            images = {other.image_key: other for other in (*chosen, one)}.values()
+            on_the_dsp = sum(other.kept_bytes for other in images)
+            if room < 0 or len(images) > _MOST_PROBLEMS or on_the_dsp > _PROBLEM_BYTES:
                 break
             chosen.append(one)
         return chosen

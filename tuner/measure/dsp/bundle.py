@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from statistics import median_low
 
 from tuner.errors import CandidateError, DeviceError
-from tuner.measure.device import BundleEntry, RunResult, Sampled
+from tuner.measure.cases import cases_of, far_cases_of
+from tuner.measure.device import BundleEntry, Confirmed, RunResult, Sampled
 from tuner.measure.dsp.queue import CallResult, DspState, QueuedRun, Record
 from tuner.measure.dsp.shared_object import shared_object
 from tuner.measure.image import Image, ImageCache, failed_call
@@ -35,14 +36,20 @@ class PackedEntry:
     link_s: float = 0.0
     run_s: float = 0.0
     temperature_c: float | None = None
-    samples: tuple[int, ...] = ()
+    samples: tuple[int, ...] | None = None
+    """None yet while it has not run; of a far run there are none."""
     overhead_cycles: int = 0
     reference_cycles: list[int] = field(default_factory=list)
 
     @property
     def is_done(self) -> bool:
-        """Whether it has samples, or an error."""
-        return self.error is not None or bool(self.samples)
+        """Whether it has run, or has an error."""
+        return self.error is not None or self.samples is not None
+
+    @property
+    def image_key(self) -> tuple[str, bool]:
+        """Alike for entries that run on the same cases."""
+        return self.entry.problem.digest, self.entry.is_far
 
     @property
     def kept_bytes(self) -> int:
@@ -53,6 +60,8 @@ class PackedEntry:
         """Its result on a ``device`` of this fidelity."""
         if self.error is not None:
             return self.error
+        if not self.samples:
+            return Confirmed(tuple(self.reference_cycles))
         measurement = Measurement(
             cycles=max(median_low(self.samples) - self.overhead_cycles, 1),
             packets=None,
@@ -75,12 +84,15 @@ def pack(entry: BundleEntry, arch: str, repeats: int) -> PackedEntry:
         linked = shared_object(entry.artifact, arch)
     except CandidateError as error:
         return PackedEntry(entry, error=error)
+    image = IMAGES.of(entry.problem, cases=far_cases_of if entry.is_far else cases_of)
+    if not image.calls:
+        return PackedEntry(entry, samples=())
     run = QueuedRun(
         content=linked.content,
-        image=IMAGES.of(entry.problem),
-        warm_ups=entry.warm_ups,
-        repeats=repeats,
-        budget_cycles=entry.budget_cycles or 0,
+        image=image,
+        warm_ups=0 if entry.is_far else entry.warm_ups,
+        repeats=0 if entry.is_far else repeats,
+        budget_cycles=0 if entry.is_far else entry.budget_cycles or 0,
     )
     link_s = time.perf_counter() - begin
     return PackedEntry(entry, run, code_bytes=linked.code_bytes, link_s=link_s)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tuner.errors import DeviceError, HvxtuneError, InternalError, StoreError, ToolchainError
 from tuner.log_ids import bind
-from tuner.measure.device import Bundle, Device, Limits
+from tuner.measure.device import Bundle, Device, Limits, RunResult, Sampled
 from tuner.measure.farm import health
 from tuner.measure.farm.health import MakeGold
 from tuner.measure.farm.roster import (
@@ -23,7 +23,7 @@ from tuner.measure.farm.roster import (
     Roster,
     Tally,
 )
-from tuner.measure.farm.work import Availability, Blame, Result, ResultReview, WorkItem, WorkQueue
+from tuner.measure.farm.work import Availability, Blame, ResultReview, WorkItem, WorkQueue
 
 TICK_S = 0.25
 """How often a device that has nothing to do is looked at."""
@@ -310,7 +310,7 @@ class Driver:
         self._excuses += error.attempts == 0
         return 1 if error.attempts or self._excuses >= _EXCUSES_A_FAULT else 0
 
-    def _throttled(self, results: list[Result], record: DeviceRecord) -> DeviceError | None:
+    def _throttled(self, results: list[RunResult], record: DeviceRecord) -> DeviceError | None:
         """Why a bundle is thrown away though it ran; the device rests then."""
         slow = self._review.throttled(results, record)
         if not slow:
@@ -327,14 +327,14 @@ class Driver:
 
     def _run(
         self, items: list[WorkItem], holding: Holding
-    ) -> tuple[list[Result], DeviceError | None, float]:
+    ) -> tuple[list[RunResult], DeviceError | None, float]:
         """The device's results for the items, or its failure as a whole; and the seconds."""
         device = self._opened()
         reference = self._gold() if device.fidelity == "hardware" else None
         allowed_s = self._limits.task_s * (2 * len(items) + 1) + _GRACE_S
         began = time.monotonic()
         holding.overdue_at = began + allowed_s
-        results: list[Result] = []
+        results: list[RunResult] = []
         error: DeviceError | None = None
         try:
             results = list(device.run(Bundle([item.entry() for item in items], reference)))
@@ -345,7 +345,7 @@ class Driver:
         finally:
             holding.overdue_at = None
         for one in results:
-            if not isinstance(one, (DeviceError, Exception)) and not one.measurement.verified:
+            if isinstance(one, Sampled) and not one.measurement.verified:
                 error = DeviceError("a result whose outputs were not verified")
         return results, error, time.monotonic() - began
 

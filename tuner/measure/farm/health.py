@@ -28,6 +28,7 @@ from tuner.measure.device import (
     DeviceReport,
     Limits,
     Member,
+    Sampled,
 )
 from tuner.measure.farm.farm_file import Farm
 from tuner.measure.farm.roster import (
@@ -221,7 +222,7 @@ def _gold_cycles(device: Device, gold: BundleEntry) -> int:
         raise DeviceError(f"the gold candidate ended with {result.outcome}: {result.message}")
     if isinstance(result, DeviceError):
         raise result
-    if not result.measurement.verified:
+    if not isinstance(result, Sampled) or not result.measurement.verified:
         raise DeviceError("the gold candidate's output was not verified")
     return result.measurement.cycles
 

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 from tuner.errors import DeviceError, HvxtuneError, ToolchainError, UserError
-from tuner.measure.device import Member
+from tuner.measure.cases import far_shapes_of
+from tuner.measure.device import Confirmed, Member
 from tuner.measure.farm.driver import Driver
 from tuner.measure.farm.farm_file import Farm, read_farm
 from tuner.measure.farm.health import (
@@ -184,7 +185,15 @@ class FarmMeasurer(Measurer):
     ) -> Timed:
         """As the contract says; ``ToolchainError`` too if no device is left that could."""
         repeats = self._farm.limits.repeats if self.fidelity == "hardware" else 1
-        item = WorkItem(problem, artifact, budget_cycles, repeats)
+        found = self._run(WorkItem(problem, artifact, budget_cycles, repeats))
+        assert isinstance(found, Timed)  # noqa: S101
+        return found
+
+    def confirm(self, problem: Problem, artifact: Artifact) -> None:
+        if far_shapes_of(problem):
+            self._run(WorkItem(problem, artifact, None, 0, is_far=True))
+
+    def _run(self, item: WorkItem) -> Timed | Confirmed:
         self._start()
         self._queue.put(item)
         return item.future.result()

@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 from tuner.errors import CandidateError, DeviceError, HvxtuneError
 from tuner.measure import statistics
-from tuner.measure.device import BundleEntry, Limits, Sampled
+from tuner.measure.device import BundleEntry, Confirmed, Limits, RunResult, Sampled
 from tuner.measure.farm.roster import DeviceRecord
 from tuner.measure.measurer import DEVICE_ATTEMPTS, Timed
 from tuner.records.candidate import Artifact, Measurement, Problem
@@ -44,7 +44,8 @@ class WorkItem:
     artifact: Artifact
     budget_cycles: int | None
     repeats: int
-    future: Future[Timed] = field(default_factory=Future)
+    is_far: bool = False
+    future: Future[Timed | Confirmed] = field(default_factory=Future)
     attempts: int = 0
     avoid: set[str] = field(default_factory=set)
     condemned: tuple[str, CandidateError] | None = None
@@ -63,6 +64,7 @@ class WorkItem:
             warm_ups=1,
             repeats=self.repeats,
             budget_cycles=self.budget_cycles,
+            is_far=self.is_far,
         )
 
 
@@ -185,7 +187,6 @@ _DOUBTED = frozenset({Outcome.WRONG_OUTPUT, Outcome.RUN_ERROR, Outcome.TIMEOUT})
 
 STEADY = 0.10
 """An interval of the median that is wider than this share of it is not believed yet."""
-Result = Sampled | CandidateError | DeviceError
 
 
 @dataclass(frozen=True)
@@ -211,11 +212,12 @@ class ResultReview:
         self._lock = threading.Lock()
         self._best: dict[str, float] = {}
 
-    def throttled(self, results: list[Result], record: DeviceRecord) -> str:
+    def throttled(self, results: list[RunResult], record: DeviceRecord) -> str:
         """Why the times of a bundle must not be used; empty if they may."""
         if record.fidelity != "hardware" or record.gold_cycles is None:
             return ""
-        reference = [c for one in results if isinstance(one, Sampled) for c in one.reference_cycles]
+        good = [one for one in results if isinstance(one, Sampled | Confirmed)]
+        reference = [cycles for one in good for cycles in one.reference_cycles]
         # Few samples of a noisy phone drift by chance: as far as they may be off, and no less.
         found = statistics.throttled(
             reference, record.gold_cycles, drift_limit=statistics.THROTTLED_AT
@@ -223,10 +225,10 @@ class ResultReview:
         return "" if found is None else f"throttled: {found.reason}"
 
     def apply(
-        self, items: list[WorkItem], results: list[Result], record: DeviceRecord
+        self, items: list[WorkItem], results: list[RunResult], record: DeviceRecord
     ) -> list[Blame]:
         """Ends items or puts them back, by what the device of ``record`` made of them."""
-        timed_next_to = any(isinstance(one, Sampled) for one in results)
+        timed_next_to = any(isinstance(one, Sampled | Confirmed) for one in results)
         blames: list[Blame] = []
         again: list[WorkItem] = []
         for item, result in zip(items, results, strict=True):
@@ -242,7 +244,9 @@ class ResultReview:
             else:
                 if item.condemned is not None:
                     blames.append(_blame(item.condemned, record.name))
-                if self._take(item, result, record):
+                if isinstance(result, Confirmed):
+                    item.future.set_result(result)
+                elif self._take(item, result, record):
                     again.append(item)
         self._queue.again(again)
         return blames

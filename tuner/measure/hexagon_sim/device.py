@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import ClassVar
 
 from tuner.errors import CandidateError, DeviceError, ToolchainError, UserError
+from tuner.measure.cases import far_shapes_of
 from tuner.measure.device import (
     Bundle,
     BundleEntry,
+    Confirmed,
     DeviceReport,
     DeviceSettings,
     Limits,
+    Sampled,
     about,
     key,
 )
@@ -248,22 +251,30 @@ class HexagonSimMeasurer(Measurer):
     def measure(
         self, problem: Problem, artifact: Artifact, *, budget_cycles: int | None = None
     ) -> Timed:
-        self.require(problem.target)
-        device = self._device(problem.target.arch)
+        found = self._run(BundleEntry(problem, artifact, budget_cycles=budget_cycles))
+        assert isinstance(found, Sampled)  # noqa: S101
+        return Timed(found.measurement, found.link_s, found.run_s)
+
+    def confirm(self, problem: Problem, artifact: Artifact) -> None:
+        if far_shapes_of(problem):
+            self._run(BundleEntry(problem, artifact, is_far=True))
+
+    def _run(self, entry: BundleEntry) -> Sampled | Confirmed:
+        target = entry.problem.target
+        self.require(target)
+        device = self._device(target.arch)
         with self._lock:
             if self._closed:
                 raise DeviceError("the measurer was closed")
             self._open.add(device)
         try:
-            (found,) = device.run(
-                Bundle([BundleEntry(problem, artifact, budget_cycles=budget_cycles)])
-            )
+            (found,) = device.run(Bundle([entry]))
         finally:
             with self._lock:
                 self._open.discard(device)
         if isinstance(found, CandidateError | DeviceError):
             raise found
-        return Timed(found.measurement, found.link_s, found.run_s)
+        return found
 
     def close(self) -> None:
         with self._lock:

@@ -27,6 +27,7 @@ from tuner.measure.farm import driver
 from tuner.measure.farm.measurer import FarmMeasurer
 from tuner.measure.farm.roster import DeviceState, MemoryRoster, Roster
 from tuner.measure.measurer import DEVICE_ATTEMPTS, DeviceAccess, Timed
+from tuner.problem.contract import Contract
 
 GOOD = [f"{cycles}" for cycles in range(2000, 2060)]
 
@@ -100,6 +101,20 @@ def test_a_bad_verdict_needs_a_second_device_unless_the_object_alone_decides() -
     runs = {name: device.runs for name, device in rig.devices.items()}
     assert [runs[name]["3000 wrong_output"] for name in runs] == [1, 1]
     assert sum(runs[name]["3001 infeasible"] for name in runs) == 1
+
+
+def test_what_may_become_the_best_is_confirmed_where_the_contract_leaves_shapes_open() -> None:
+    rig = StandInFarm({"a": Script(), "b": Script()})
+    runs = {name: device.runs for name, device in rig.devices.items()}
+    narrow = candidate("2000 far wrong_output")
+    with measuring(rig) as measurer:
+        measurer.confirm(problem(Contract.STATIC), narrow)
+        assert not any(runs.values()), "no shape is far"
+        assert measurer.measure(problem(Contract.NONE), narrow).measurement.cycles == 2000
+        measurer.confirm(problem(Contract.NONE), candidate("2000"))
+        with pytest.raises(CandidateError, match="it is bad"):
+            measurer.confirm(problem(Contract.NONE), narrow)
+    assert all(one["2000 far wrong_output"] for one in runs.values()), "no second opinion"
 
 
 def test_a_device_that_condemns_good_candidates_is_found_out() -> None:
