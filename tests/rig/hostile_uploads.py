@@ -19,8 +19,6 @@ from tuner.codegen.halide.uploads import serialized
 from tuner.codegen.halide.uploads.serialized import TABLES, UNIONS, Node
 
 CALLS = r"its stage \S+ calls {}"
-BUFFER_CALLS = r"the buffer of \S+ calls {}"
-SCHEDULE = "carries a schedule"
 DAMAGED = "not a pipeline"
 
 PREAMBLE = """
@@ -84,14 +82,6 @@ PROGRAMS: dict[str, tuple[str, dict[str, str], str]] = {
     ),
     "behind a hint": ("g[x, y] = hl.likely(sine)", _KILL, CALLS.format("kill")),
     "in a value of a tuple": ("g[x, y] = (pixel, sine)", _KILL, CALLS.format("kill")),
-    "in a specialization": (f"{_DEFINED}g.specialize(wave > 0)", _KILL, f"{SCHEDULE}|specializ"),
-    "in a bound": (f"{_DEFINED}g.bound(x, 0, wave)", _KILL, CALLS.format("kill")),
-    "in an estimate": (f"{_DEFINED}g.set_estimate(x, 0, wave)", _KILL, "calls kill"),
-    "in a promise": (
-        f"{_DEFINED}g.output_buffer().dim(1).set_stride(wave)",
-        _KILL,
-        BUFFER_CALLS.format("kill"),
-    ),
     # Intrinsics that do more than compute
     "undefined": ("g[x, y] = hl.undef(hl.UInt(8))", {}, CALLS.format("undef")),
     "memoize_tag": ("g[x, y] = hl.memoize_tag(pixel)", {}, CALLS.format("memoize_expr")),
@@ -127,22 +117,6 @@ PROGRAMS: dict[str, tuple[str, dict[str, str], str]] = {
             "trace_stores()",
             "trace_realizations()",
             "add_trace_tag('t')",
-        )
-    },
-    # Schedules
-    **{
-        directive: (f"{_UPDATED}{directive}", {}, SCHEDULE)
-        for directive in (
-            "f.compute_root().memoize()",
-            "f.store_in(hl.MemoryType.VTCM)",
-            "f.compute_root()",
-            "f.fold_storage(y, 4)",
-            "g.bound(x, 0, 64)",
-            "g.vectorize(x, 8)",
-            "g.prefetch(image, y, y, 2)",
-            "g.hexagon(y)",
-            "g.update().atomic()",
-            "g.specialize(image.width() > 3)",
         )
     },
 }

@@ -57,7 +57,6 @@ f[x, y] = image[x, y] + hl.u8(1)
 g[x, y] = f[x, y] + f[x + 1, y]
 """
 REFUSED = {
-    "schedule: root": ("f.compute_root()\nout = hl.Pipeline(g)", "carries a schedule"),
     "many": (
         (
             "hs = [hl.Func(f'h{n}') for n in range(16)]\n"

@@ -1,11 +1,11 @@
 """The contents that a serialized pipeline may have, checked before Halide sees a byte of it.
 
 :func:`checked` reads the bytes (``serialized``) and goes through all that is in them: every
-expression wherever it hangs, every definition and update, every schedule, every parameter. It
-accepts an algorithm of integers and floats, and no schedule. The calls that it may make are those
-to its own Funcs and inputs and those in ``intrinsics``; everything else is refused by name. What
-Halide's front end ensures of a pipeline and its reader believes is held here too: types that fit,
-names that exist, reductions that are declared, no cycle among the Funcs.
+expression wherever it hangs, every definition and update, every parameter. It accepts an algorithm
+of integers and floats; a schedule was left out before (``unscheduling``). The calls that it may
+make are those to its own Funcs and inputs and those in ``intrinsics``; everything else is refused
+by name. What Halide's front end ensures of a pipeline and its reader believes is held here too:
+types that fit, names that exist, reductions that are declared, no cycle among the Funcs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from tuner.codegen.halide.uploads.answers import (
     NotTunableError,
 )
 from tuner.codegen.halide.uploads.intrinsics import BOOL, INTRINSICS, Type
-from tuner.codegen.halide.uploads.serialized import SERIALIZATION_VERSION, DamagedError, Node, read
+from tuner.codegen.halide.uploads.serialized import SERIALIZATION_VERSION, DamagedError, Node
+from tuner.codegen.halide.uploads.unscheduling import unscheduled
 
 _NAME = re.compile(r"[A-Za-z0-9_.$]{1,200}")
 _MOST_BUFFER_BYTES = 16 << 20
@@ -89,7 +90,7 @@ def checked(data: bytes) -> Contents:
     ``DamagedError`` if Halide did not write that, ``NotTunableError``, which names what and where,
     if it holds what is not accepted.
     """
-    root, order = read(data)
+    root, order = unscheduled(data)
     return _Check(root, order).contents()
 
 
@@ -216,9 +217,7 @@ class _Check:
         parameters = self._parameters()
         funcs = {}
         for node, (name, types, dimensions) in zip(self._root["funcs"], self._funcs, strict=True):
-            funcs[name] = _Stage(name, types, dimensions, self._types).func(
-                node, parameters, is_output=name in self._outputs
-            )
+            funcs[name] = _Stage(name, types, dimensions, self._types).func(node, parameters)
         return Contents(_in_order(funcs), self._outputs, inputs, tables, self._types)
 
     def _signature(self, func: Node) -> tuple[str, tuple[Type, ...], tuple[str, ...]]:
@@ -240,7 +239,7 @@ class _Check:
         return found
 
     def _parameters(self) -> dict[str, tuple[Type, int]]:
-        """The buffers of Funcs, with whatever is promised of them."""
+        """The buffers of Funcs."""
         found: dict[str, tuple[Type, int]] = {}
         for node in self._root["parameters"]:
             name = _name(node["name"], "a buffer")
@@ -251,12 +250,6 @@ class _Check:
             rank = node["dimensions"]
             _require(constraints is not None and len(constraints) == rank, f"{where} is damaged")
             _require(rank <= MOST_DIMENSIONS, f"{where} has {rank} dimensions")
-            alignment = node["host_alignment"]
-            _require(0 < alignment <= 4096, f"{where} is aligned to {alignment}")
-            if node["memory_type"] != "auto":
-                raise NotTunableError(f"it carries a schedule: {name} is in {node['memory_type']}")
-            for constraint in constraints:
-                _require_numbers(constraint, where)
             found[name] = (_type(node["type"], where), rank)
         return found
 
@@ -437,15 +430,12 @@ class _Stage:
     dimensions: tuple[str, ...]
     of: Mapping[Node, Type]
 
-    def func(
-        self, node: Node, parameters: Mapping[str, tuple[Type, int]], *, is_output: bool
-    ) -> Func:
+    def func(self, node: Node, parameters: Mapping[str, tuple[Type, int]]) -> Func:
         required = tuple(_type(one, str(self)) for one in node["required_types"])
         _require(required in ((), self.types), f"{self} requires other types than its own")
         fits = node["required_dims"] in (-1, len(self.dimensions))
         _require(fits, f"{self} requires {node['required_dims']} dimensions")
         self._require_buffers(node, parameters)
-        self._require_unscheduled(node["func_schedule"], is_output=is_output)
         definition = node["init_def"]
         _require(definition["is_init"], f"{self} has no definition")
         values = self._values(definition)
@@ -458,7 +448,6 @@ class _Stage:
         _require(is_true(definition["predicate"]), f"the definition of {self} has a condition")
         for value in (*values, *definition["args"]):
             self._require_scope(value, self.dimensions)
-        self._require_stage(definition, self.dimensions)
         _require(len(node["updates"]) <= MOST_UPDATES, f"{self} has {len(node['updates'])} updates")
         updates = tuple(self._update(update) for update in node["updates"])
         return Func(self.name, self.dimensions, self.types, values, updates)
@@ -494,8 +483,6 @@ class _Stage:
         for expression in (*values, *places, node["predicate"]):
             self._require_scope(expression, (*pure, *names), rvars)
             self._require_own(expression, pure)
-        order = (*names, *(one for one in self.dimensions if one in pure))
-        self._require_stage(node, order)
         ranges = tuple((one["var"], one["min"], one["extent"]) for one in rvars)
         return Update(tuple(places), values, node["predicate"], ranges)
 
@@ -555,74 +542,6 @@ class _Stage:
             _require(
                 parameters.get(name) == wanted, f"the buffer {name[:60]!r} of {self} is damaged"
             )
-
-    def _require_unscheduled(self, schedule: Node, *, is_output: bool) -> None:
-        for level in ("compute_level", "store_level", "hoist_storage_level"):
-            place = schedule[level]
-            inline = not place["func_name"] and not place["var_name"]
-            at_root = is_output and place["var_name"] == "__root" and not place["func_name"]
-            if not inline and not at_root:
-                raise self._scheduled("not inline" if level == "compute_level" else "stored")
-        for name, told in (("memoized", "memoized"), ("async", "asynchronous")):
-            if schedule[name]:
-                raise self._scheduled(told)
-        for name in ("ring_buffer", "memoize_eviction_key"):
-            if schedule[name].kind != "UndefinedExpr":
-                raise self._scheduled(f"given a {name.replace('_', ' ')}")
-        if schedule["memory_type"] != "auto":
-            raise self._scheduled(f"in {schedule['memory_type']}")
-        if schedule["wrappers"]:
-            raise self._scheduled("wrapped (in)")
-        if schedule["bounds"]:
-            raise self._scheduled("bound (bound, align_bounds)")
-        for one in schedule["estimates"]:
-            _require_numbers(one, f"an estimate of {self}")
-        dimensions = schedule["storage_dims"]
-        if tuple(one["var"] for one in dimensions) != self.dimensions:
-            raise self._scheduled("stored in another order (reorder_storage)")
-        for one in dimensions:
-            if any(one[n].kind != "UndefinedExpr" for n in ("alignment", "bound", "fold_factor")):
-                raise self._scheduled("stored otherwise (align_storage, fold_storage)")
-
-    def _require_stage(self, definition: Node, order: Sequence[str]) -> None:
-        """That the loops of a definition are as written."""
-        schedule = definition["stage_schedule"]
-        for name, told in (
-            ("splits", "split"),
-            ("prefetches", "prefetched"),
-            ("fused_pairs", "fused"),
-        ):
-            if schedule[name]:
-                raise self._scheduled(told)
-        if definition["specializations"]:
-            raise self._scheduled("specialized")
-        dims = schedule["dims"]
-        if tuple(dim["var"] for dim in dims) != (*order, "__outermost"):
-            raise self._scheduled("in another order of loops (reorder)")
-        for dim in dims:
-            for name, usual in (("for_type", "serial"), ("partition_policy", "auto")):
-                if dim[name] != usual:
-                    raise self._scheduled(f"given a loop that is {dim[name]}")
-            if dim["device_api"] not in ("none", "host"):
-                raise self._scheduled(f"for {dim['device_api']}")
-        for name in ("allow_race_conditions", "atomic", "override_atomic_associativity_test"):
-            if schedule[name]:
-                raise self._scheduled(name.replace("_", " "))
-        level = schedule["fuse_level"]
-        fused = level["fuse_level"]
-        if fused["func_name"] or fused["var_name"] or level["align_dimension_names"]:
-            raise self._scheduled("fused (compute_with)")
-        _require(not level["align_strategies"], f"{self} is damaged")
-
-    def _scheduled(self, told: str) -> NotTunableError:
-        return NotTunableError(f"it carries a schedule: {self.name} is {told}")
-
-
-def _require_numbers(node: Node, where: str) -> None:
-    """That promises are numbers, or are none."""
-    for name, value in node.fields.items():
-        if isinstance(value, Node) and value.kind not in ("UndefinedExpr", "IntImm"):
-            raise NotTunableError(f"{where} has a {name} that is not a number")
 
 
 def _table(node: Node) -> tuple[str, Table]:

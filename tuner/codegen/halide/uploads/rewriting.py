@@ -17,7 +17,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tuner.codegen.halide.uploads.serialized import Node, read, written
+from tuner.codegen.halide.uploads.serialized import Node, written
+from tuner.codegen.halide.uploads.unscheduling import unscheduled
 
 MIRRORS = re.compile(r"mirror_(?:image|interior)\b")
 """Names of the Funcs of Halide's boundary conditions."""
@@ -26,22 +27,20 @@ _SUMS = ("Add", "Sub")
 
 
 def rewritten(data: bytes) -> bytes:
-    """``data``, or another pipeline that has the same values. ``data`` must have been checked."""
-    root, order = read(data)
+    """A pipeline without a schedule that has the same values. ``data`` must have been checked."""
+    root, order = unscheduled(data)
     inner = {id(node[side]) for node in order if node.kind in _SUMS for side in ("a", "b")}
-    found = False
     for node in order:
         if node.kind in _SUMS and id(node) not in inner:
             for term in {id(term): term for term in _beside(node)}.values():
                 term.fields["value"] = _distance_to_zero(term["value"])
-                found = True
-    return written(root) if found else data
+    return written(root)
 
 
 def mirrored(data: bytes) -> bytes:
     """``data`` with mirrored coordinates folded once instead of divided. That is right where they
     are at most twice the extent less 2 beyond the first element, to either side."""
-    root, order = read(data)
+    root, order = unscheduled(data)
     for func in order:
         if func.kind == "Func" and MIRRORS.match(func["name"]):
             nodes = list(_nodes(func["init_def"]))
@@ -116,7 +115,7 @@ def _text(node: Node, lets: Mapping[str, Node]) -> str:
 
 def unmirrored(data: bytes) -> bytes:
     """``data`` without mirrors: their inputs are read at the coordinates themselves."""
-    root, order = read(data)
+    root, order = unscheduled(data)
     for func in order:
         if func.kind == "Func" and MIRRORS.match(func["name"]):
             for call in [one for one in _nodes(func["init_def"]) if one.kind == "Call"]:

@@ -1,0 +1,148 @@
+"""The algorithm alone of a pipeline that was serialized with its schedule.
+
+A schedule hangs on the Funcs and their definitions, and changes no value: what Halide keeps there
+is put back to what a Func has that nobody scheduled, and so are estimates, and promises of outputs.
+Of a Func's wrappers (``in``, ``clone_in``) no definition knows before Halide lowers it; those that
+nothing calls go. What an author did to the definitions themselves (``rfactor``) is the algorithm
+that was uploaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tuner.codegen.halide.uploads.serialized import Node, read
+
+
+def unscheduled(data: bytes) -> tuple[Node, list[Node]]:
+    """The pipeline in ``data`` without its schedule, and all tables in an order in which each
+    precedes those in it.
+
+    ``DamagedError`` as :func:`read`. Nothing else has been checked: where the schedule of a Func
+    cannot be left out, since names in it are no names of Halide's, :mod:`contents` refuses it.
+    """
+    root, _ = read(data)
+    for func in root["funcs"]:
+        _reset_func(func, is_output=func["name"] in root["output_names"])
+        _reset_stage(func["init_def"], func["args"])
+        for update in func["updates"]:
+            rvars = [one["var"] for one in update["stage_schedule"]["rvars"]]
+            _reset_stage(update, _loops(func, update, rvars), rvars)
+    for parameter in root["parameters"]:
+        _reset_buffer(parameter)
+    _leave_out_uncalled(root)
+    return root, list(_tables(root))
+
+
+def _reset_func(func: Node, *, is_output: bool) -> None:
+    schedule, where = func["func_schedule"], func.where
+    root = _level(where, "__root")
+    schedule.fields |= {
+        "store_level": root if is_output else _level(where),
+        "compute_level": root if is_output else _level(where),
+        "hoist_storage_level": _level(where),
+        "storage_dims": tuple(_storage(where, name) for name in func["args"]),
+        "bounds": (),
+        "estimates": (),
+        "wrappers": (),
+        "memory_type": "auto",
+        "memoized": False,
+        "async": False,
+        "ring_buffer": Node("UndefinedExpr", where),
+        "memoize_eviction_key": Node("UndefinedExpr", where),
+    }
+
+
+def _reset_buffer(parameter: Node) -> None:
+    """Leaves out what is promised of an output: a contract promises it anew."""
+    for constraint in parameter["buffer_constraints"] or ():
+        constraint.fields |= {n: Node("UndefinedExpr", parameter.where) for n in constraint.fields}
+    alignment = max(parameter["type"]["bits"] // 8, 1)
+    parameter.fields |= {"memory_type": "auto", "host_alignment": alignment}
+
+
+def _loops(func: Node, update: Node, rvars: Sequence[str]) -> tuple[str, ...]:
+    """The loops of an update, innermost first: its reductions, then what it stores along."""
+    pure = [
+        name
+        for name, place in zip(func["args"], update["args"], strict=False)
+        if place.kind == "Variable" and place["name"] == name
+    ]
+    return (*rvars, *pure)
+
+
+def _reset_stage(definition: Node, loops: Sequence[str], rvars: Sequence[str] = ()) -> None:
+    schedule, where = definition["stage_schedule"], definition.where
+    kinds = {name: _kind_of(name, schedule["dims"]) for name in rvars}
+    fuse = {"fuse_level": _level(where, locked=True), "align_dimension_names": ()}
+    definition.fields["specializations"] = ()
+    schedule.fields |= {
+        "splits": (),
+        "dims": tuple(
+            _dim(where, name, kinds.get(name, "pure_var")) for name in (*loops, "__outermost")
+        ),
+        "prefetches": (),
+        "fuse_level": Node("FuseLoopLevel", where, {**fuse, "align_strategies": b""}),
+        "fused_pairs": (),
+        "touched": False,
+        "allow_race_conditions": False,
+        "atomic": False,
+        "override_atomic_associativity_test": False,
+    }
+
+
+def _kind_of(reduction: str, dims: Sequence[Node]) -> str:
+    """Whether the iterations of a reduction depend on each other, as told by the loops that became
+    of it: a split names them after it."""
+    of_it = [one for one in dims if one["var"].partition(".")[0] == reduction]
+    return str(of_it[0]["dim_type"]) if of_it else "impure_rvar"
+
+
+def _level(where: str, loop: str = "", *, locked: bool = False) -> Node:
+    fields = {"func_name": "", "stage_index": -1, "var_name": loop, "is_rvar": False}
+    return Node("LoopLevel", where, {**fields, "locked": locked})
+
+
+def _storage(where: str, name: str) -> Node:
+    undefined = {n: Node("UndefinedExpr", where) for n in ("alignment", "bound", "fold_factor")}
+    return Node("StorageDim", where, {"var": name, **undefined, "fold_forward": False})
+
+
+def _dim(where: str, name: str, kind: str) -> Node:
+    usual = {"for_type": "serial", "device_api": "none", "dim_type": kind}
+    return Node("Dim", where, {"var": name, **usual, "partition_policy": "auto"})
+
+
+def _leave_out_uncalled(root: Node) -> None:
+    """Leaves out Funcs that no output's values need: wrappers, mostly."""
+    funcs = {func["name"]: func for func in root["funcs"]}
+    needed, waiting = set[str](), list(root["output_names"])
+    while waiting:
+        name = waiting.pop()
+        if name in funcs and name not in needed:
+            needed.add(name)
+            called = (node["name"] for node in _tables(funcs[name]) if node.kind == "Call")
+            waiting += called
+    if len(needed) < len(funcs):
+        kept = tuple(one for one in root["funcs"] if one["name"] in needed)
+        buffers = {name for one in kept for name in one["output_buffers_names"]}
+        root.fields["funcs"] = kept
+        root.fields["parameters"] = tuple(p for p in root["parameters"] if p["name"] in buffers)
+        order = tuple(name for name in root["func_names_in_order"] if name in needed)
+        root.fields["func_names_in_order"] = order
+        numbers = {name: number for number, name in enumerate(order)}
+        for node in _tables(root):
+            if node.kind == "Call" and node["name"] in numbers and node["func_index"] >= 0:
+                node.fields["func_index"] = numbers[node["name"]]
+
+
+def _tables(root: Node) -> Iterator[Node]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for value in node.fields.values():
+            if isinstance(value, Node):
+                waiting.append(value)
+            elif isinstance(value, tuple):
+                waiting += (one for one in value if isinstance(one, Node))
