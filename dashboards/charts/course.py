@@ -30,10 +30,10 @@ def course(
 ) -> dict[str, Any]:
     """The course of ``points``, which are in the order of finishing.
 
-    Columns ``trial`` (its number, ascending), ``seconds`` (worked until it finished), ``cycles``
-    and ``best`` (of the trials up to that number); ``failed`` has ``trial``, ``seconds`` and
-    ``outcome`` of those without a measurement. ``total`` and ``total_failed`` are how many there
-    are of both, shown or not.
+    Columns ``trial`` (its number, ascending), ``seconds`` (worked until it finished), ``cycles``,
+    ``ranked`` (least for the best) and ``best`` (cycles of the best up to that number); ``failed``
+    has ``trial``, ``seconds`` and ``outcome`` of those without a measurement. ``total`` and
+    ``total_failed`` are how many there are of both, shown or not.
     """
     seconds = worked_seconds(points)
     measured = [i for i, point in enumerate(points) if point.cycles is not None]
@@ -61,6 +61,7 @@ def course(
         "trial": numbers[order][shown].tolist(),
         "seconds": [round(seconds[measured[i]], 2) for i in order[shown]],
         "cycles": cycles[order][shown].tolist(),
+        "ranked": ranked[order][shown].tolist(),
         "best": best[shown].tolist(),
         "failed": {
             "trial": [points[i].number for i in lost],

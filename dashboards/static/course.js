@@ -29,14 +29,18 @@
     if (axis === "seconds") places.sort((a, b) => d.seconds[a] - d.seconds[b]);
     const pick = (values) => places.map((place) => values[place]);
     const cycles = pick(d.cycles);
-    let least = Infinity;
+    let first = null;
+    const best = (place) => {
+      if (first === null || d.ranked[place] < d.ranked[first]) first = place;
+      return d.cycles[first];
+    };
     shown = {
       ...d,
       x: pick(d[axis]),
       trial: pick(d.trial),
       seconds: pick(d.seconds),
       cycles,
-      best: cycles.map((value) => (least = Math.min(least, value))),
+      best: places.map(best),
       failedAt: d.failed[axis],
     };
     tellShares(d);

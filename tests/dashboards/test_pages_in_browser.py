@@ -11,6 +11,7 @@ from db.sql_store import SqlStore
 from tests.dashboards.chromium import Visit, chromium, lacking
 from tests.dashboards.in_thread import pages_of
 from tests.dashboards.test_job_pages import finished_job
+from tests.service.stored import store_doubted
 from tuner.conformance.records import SPACE, TOOLCHAIN, artifact, failed, ok, pending, spec
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobState, Submission
@@ -127,6 +128,28 @@ def _drawn(page: Page, x: float, y: float, colour: str) -> bool:
     )
 
 
+def _pointed_at(page: Page, said: str, height: int | None = None) -> tuple[float, float]:
+    """The place on the course at which its text begins with ``said``, of a trial: at ``height``, or
+    wherever on the axis that is."""
+    over, tip = page.locator("#course .u-over"), page.locator(".chart-tip")
+    box = over.bounding_box()
+    assert box is not None
+    x = min(page.evaluate("number => window.drawn.get(number)", said[6]), box["width"] - 1)
+    for y in [height] if height else range(20, int(box["height"]), 10):
+        over.hover(position={"x": x, "y": y})
+        if said in tip.inner_text():
+            break
+    expect(tip).to_contain_text(said)
+    return x, y
+
+
+def test_the_line_of_the_best_follows_the_rule_of_the_job(visit: Visit, store: SqlStore) -> None:
+    visit.page.add_init_script(NOTE_TEXTS)
+    for prefer, best in (("robust", "1,000"), ("fastest", "900")):
+        visit.go(f"/ui/jobs/{store_doubted(store, prefer=prefer)}")
+        _pointed_at(visit.page, f"trial 1: 1,000 cycles, best so far {best}, ")
+
+
 def test_a_click_on_a_mark_of_the_course_opens_its_trial(visit: Visit, store: SqlStore) -> None:
     """A mark stands over the number of its trial, as the table has it."""
     job, token = running_job(store)
@@ -138,17 +161,7 @@ def test_a_click_on_a_mark_of_the_course_opens_its_trial(visit: Visit, store: Sq
     page.add_init_script(NOTE_TEXTS)
     for height, said in ((None, "trial 1: 4,000 cycles"), (3, "trial 2: timeout")):
         visit.go(f"/ui/jobs/{job}")
-        over = page.locator("#course .u-over")
-        box = over.bounding_box()
-        assert box is not None
-        at = page.evaluate("number => window.drawn.get(number)", said[6])
-        places = [height] if height else range(20, int(box["height"]), 10)
-        for y in places:  # wherever 4,000 cycles are on the axis
-            over.hover(position={"x": min(at, box["width"] - 1), "y": y})
-            if said in page.locator(".chart-tip").inner_text():
-                break
-        expect(page.locator(".chart-tip")).to_contain_text(said)
-        assert _drawn(page, min(at, box["width"] - 1), y, "--bad" if height else "--dot")
+        assert _drawn(page, *_pointed_at(page, said, height), "--bad" if height else "--dot")
         page.mouse.down()
         page.mouse.up()
         page.wait_for_url(f"**/ui/jobs/{job}/trials/{said[6]}")
