@@ -15,7 +15,7 @@ import argparse
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from benchmarks.everyday.pipelines import PIPELINES
@@ -51,8 +51,15 @@ NEAR = 0.01
 Tune = Callable[..., Any]
 
 
+@cache
+def _kept(make: Callable[[], Any]) -> str:
+    """The kernel of a pipeline, made once: Halide would name its stages otherwise the next time,
+    and with them the parameters."""
+    return keep_pipeline(make())
+
+
 def _pipeline(make: Callable[[], Any], sizes: Mapping[str, int], **options: Any) -> Any:
-    return tune(keep_pipeline(make()), sizes, **options)
+    return tune(_kept(make), sizes, **options)
 
 
 def _by_hand(name: str, **options: Any) -> Any:
