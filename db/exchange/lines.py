@@ -81,6 +81,11 @@ class _Form(_Strict):
     provenance: dict[str, Any]
 
 
+class OtherInstallationError(UserError):
+    """A line that is sound, but of a kernel, a target or a space that are not the same here, as
+    another version of hvxtune wrote it."""
+
+
 @dataclass(frozen=True)
 class Line:
     """A schedule to be stored. ``files`` maps the kinds of its files to their digests, which are
@@ -121,7 +126,7 @@ def read_line(text: bytes) -> Line:
     """The schedule in ``text``; ``UserError`` says what is wrong with it.
 
     The problem must be one that this installation makes itself, and the config a point of the
-    space it makes of it.
+    space it makes of it; else ``OtherInstallationError``.
     """
     try:
         form = _Form.model_validate(json.loads(text))
@@ -159,18 +164,21 @@ def _problem(form: _Form) -> Problem:
     params = workload.get("params")
     if not isinstance(params, dict):
         raise UserError("workload.params is not an object")
-    kernel = find_kernel(str(workload.get("kernel"))[:100])
-    target = find_target(str(figures.get("name"))[:100])
+    try:
+        kernel = find_kernel(str(workload.get("kernel"))[:100])
+        target = find_target(str(figures.get("name"))[:100])
+        problem = kernel.problem(params, find_contract(form.contract), target)
+    except UserError as error:
+        raise _elsewhere(error) from None
     if figures != target.as_dict():
-        raise UserError(
+        raise OtherInstallationError(
             f"target {target.name} has other figures there than here",
             next_step="install the same version of hvxtune on both sides",
         )
-    problem = kernel.problem(params, find_contract(form.contract), target)
     if workload != problem.workload.as_dict():
-        raise UserError(
-            f"{kernel.name} has version {str(workload.get('version'))[:20]}, other parameters or "
-            f"other code there; here it is version {kernel.version}",
+        raise OtherInstallationError(
+            f"{kernel.name} of version {str(workload.get('version'))[:20]} has other code there "
+            f"than version {kernel.version} here",
             next_step="install the same version of hvxtune on both sides, or tune again",
         )
     if form.problem_digest != problem.digest:
@@ -184,9 +192,15 @@ def _config(form: _Form, problem: Problem) -> Config:
         config = space_of(form.generator, kernel, problem).config(form.config)
     except TypeError:
         raise UserError("config has values that no knob takes") from None
+    except UserError as error:
+        raise _elsewhere(error) from None
     if config.digest != form.config_digest:
         raise UserError("config_digest is not that of the config")
     return config
+
+
+def _elsewhere(error: UserError) -> OtherInstallationError:
+    return OtherInstallationError(error.message, accepted=error.accepted, next_step=error.next_step)
 
 
 def _require_documents(form: _Form) -> None:

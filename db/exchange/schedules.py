@@ -1,5 +1,6 @@
 """Schedules as a file for another service (:mod:`tuner.keeping.archive`), and from one: all of it
-is checked before any of it is stored."""
+is checked before any of it is stored. What another version of hvxtune wrote of code that changed
+since is left out, and told."""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from typing import IO
 
 from sqlalchemy import select
 
-from db.exchange.lines import KINDS, Line, line_of, read_line, toolchain_digest
+from db.exchange.lines import (
+    KINDS,
+    Line,
+    OtherInstallationError,
+    line_of,
+    read_line,
+    toolchain_digest,
+)
 from db.files.artifacts import defines
 from db.models import (
     ArtifactRow,
@@ -43,6 +51,7 @@ MOST_LINE_BYTES = 1 << 20
 MOST_FILE_BYTES = 32 << 20
 """Of one file of an object, unpacked. Ours take about 100 kB."""
 _MOST_MEMBERS = MOST_SCHEDULES * len(KINDS) + 2
+_MOST_REASONS = 5
 _WRITTEN, _STORED = 200, 100
 """Schedules in one transaction."""
 
@@ -136,12 +145,15 @@ def _stored(
 
 @dataclass(frozen=True)
 class Imported:
-    """The outcome for a file with ``schedules``: those ``stored``, and those ``kept`` as they were,
-    because what was stored before is as fast, or the same."""
+    """The outcome for a file with ``schedules``: those ``stored``, those ``kept`` as they were,
+    because what was stored before is as fast, or the same, and those ``left_out``, of kernels,
+    targets or spaces that are others here. ``reasons`` are the first few of these."""
 
     schedules: int
     stored: int
     kept: int
+    left_out: int = 0
+    reasons: tuple[str, ...] = ()
 
 
 def import_schedules(
@@ -155,8 +167,9 @@ def import_schedules(
     """Stores the schedules of ``file``; a second time changes nothing.
 
     Only those of toolchains that jobs here ran with, or that are ``installed``, unless
-    ``any_toolchain``: then others rank behind all of ours. Raises ``UserError``, naming line or
-    member, before anything is stored, if anything in the file is wrong.
+    ``any_toolchain``: then others rank behind all of ours. Those of code that changed since, or is
+    not installed here, are left out, unless that leaves nothing. Raises ``UserError``, naming line
+    or member, before anything is stored, if anything in the file is wrong.
 
     Schedules are stored in batches, each in one transaction with what ``note`` writes, which is
     given the outcome so far, at least once. If it raises, its batch is not stored.
@@ -164,14 +177,15 @@ def import_schedules(
     ours = _our_toolchains(store) | {toolchain_digest(one) for one in installed}
     with ArchiveReader(file, most_members=_MOST_MEMBERS, most_bytes=MOST_FILE_BYTES) as archive:
         source = _Source(archive)
-        count = source.check(None if any_toolchain else ours)
-        return _store(store, source, ours, Imported(count, 0, 0), note)
+        found = source.check(None if any_toolchain else ours)
+        return _store(store, source, ours, found, note)
 
 
 @contextmanager
 def opened(file: Path) -> Iterator[SqlStore]:
     """The schedules of ``file``, of any toolchain, as a store of their own that ends with the
-    block. Errors as of :func:`import_schedules`, and ``UserError`` if it cannot be read."""
+    block. Errors as of :func:`import_schedules`, and ``UserError`` if it cannot be read or one of
+    its schedules is left out."""
     with tempfile.TemporaryDirectory(prefix="hvxtune-schedules-") as name:
         folder = Path(name)
         artifacts = f"folder:{folder / 'artifacts'}"
@@ -187,7 +201,12 @@ def opened(file: Path) -> Iterator[SqlStore]:
             SqlStore.open(f"sqlite:///{folder / 'schedules.sqlite'}", artifacts=artifacts) as store,
         ):
             try:
-                import_schedules(store, content, any_toolchain=True)
+                found = import_schedules(store, content, any_toolchain=True)
+                if found.left_out:
+                    raise UserError(
+                        found.reasons[0],
+                        next_step="export it again with this version of hvxtune",
+                    )
             except UserError as error:
                 error.message = f"{file}: {error.message}"
                 raise
@@ -209,7 +228,7 @@ def _store(
     note: Callable[[Imported], object],
 ) -> Imported:
     store.mark_artifacts()
-    lines = (line for _, line in source.lines())
+    lines = (line for _, line in source.lines() if isinstance(line, Line))
     while batch := list(islice(lines, _STORED)):
         # Their files first: a row never refers to one that is missing.
         files = [store.files.write(source.artifact(line)) for line in batch]
@@ -248,12 +267,17 @@ class _Source:
             )
         self._count = count
 
-    def check(self, toolchains: set[str] | None) -> int:
-        """Reads all of it and returns the number of schedules. Only those of ``toolchains`` are
-        accepted; ``None`` accepts any."""
+    def check(self, toolchains: set[str] | None) -> Imported:
+        """Reads all of it; nothing is stored yet. Only schedules of ``toolchains`` are accepted;
+        ``None`` accepts any."""
         count = 0
+        left_out: list[OtherInstallationError] = []
         checked: set[bytes] = set()
         for number, line in self.lines():
+            count += 1
+            if isinstance(line, OtherInstallationError):
+                left_out.append(line)
+                continue
             if toolchains is not None and toolchain_digest(line.toolchain) not in toolchains:
                 raise _foreign(number, line)
             for kind, digest in line.files.items():
@@ -265,13 +289,16 @@ class _Source:
                             f"line {number}: its object does not define {symbol.decode()}"
                         )
                     checked.add(seen)
-            count += 1
         if count != self._count:
             raise UserError(f"{LINES} has {count} schedules, the manifest says {self._count}")
-        return count
+        if left_out and len(left_out) == count:
+            raise left_out[0]
+        reasons = tuple(error.message for error in left_out[:_MOST_REASONS])
+        return Imported(count, 0, 0, len(left_out), reasons)
 
-    def lines(self) -> Iterator[tuple[int, Line]]:
-        """The schedules with the numbers of their lines; errors name the line."""
+    def lines(self) -> Iterator[tuple[int, Line | OtherInstallationError]]:
+        """The schedules with the numbers of their lines, or why they are none here; errors name
+        the line."""
         with self._archive.lines(LINES) as lines:
             for number, text in enumerate(
                 iter(lambda: lines.readline(MOST_LINE_BYTES + 1), b""), 1
@@ -284,11 +311,14 @@ class _Source:
                         accepted=f"{MOST_LINE_BYTES} bytes",
                     )
                 try:
-                    yield number, read_line(text)
+                    line: Line | OtherInstallationError = read_line(text)
                 except UserError as error:
                     error.message = f"{LINES} line {number}: {error.message}"
                     error.args = (error.message,)
-                    raise
+                    if not isinstance(error, OtherInstallationError):
+                        raise
+                    line = error
+                yield number, line
 
     def artifact(self, line: Line) -> Artifact:
         """The files of a schedule."""

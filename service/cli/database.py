@@ -253,3 +253,7 @@ def import_schedules(
         f"{done['schedules']} schedules: {done['stored']} stored, {done['kept']} no faster than "
         "those stored before"
     )
+    if done["left_out"]:
+        print_line(f"{done['left_out']} left out, of code that is not what is installed here:")
+        for reason in done["reasons"]:
+            print_line(f"  {reason}")

@@ -252,8 +252,12 @@ class ImportedForm(BaseModel):
     schedules: int = Field(description="In the file.", examples=[12])
     stored: int = Field(description="Of these, stored now.", examples=[9])
     kept: int = Field(
-        description="Of these, where what was stored before is as fast.", examples=[3]
+        description="Of these, where what was stored before is as fast.", examples=[2]
     )
+    left_out: int = Field(
+        description="Of these, of kernels, targets or spaces that are others here.", examples=[1]
+    )
+    reasons: list[str] = Field(description="Why some were left out: the first few.")
 
 
 class QuarantineBody(Strict):

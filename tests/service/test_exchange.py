@@ -63,7 +63,10 @@ def exported(store: SqlStore, tmp_path: Path) -> Path:
     return file
 
 
-def take(store: SqlStore, file: Path, **options: Any) -> Imported:
+NONE_LEFT_OUT = {"left_out": 0, "reasons": []}
+
+
+def take(store: SqlStore, file: Path | io.BytesIO, **options: Any) -> Imported:
     return import_schedules(store, file, installed=[TOOLCHAIN], **options)
 
 
@@ -190,13 +193,9 @@ HOSTILE: list[tuple[Callable[[dict[str, bytes]], None], str]] = [
     (flip, "another digest"),
     (drop, "is missing"),
     (lambda parts: change_line(parts, 2, other_config), "line 2: config_digest"),
-    (set_field(2, "config", "tile_m", to=5), "line 2: knob tile_m=5"),
     (set_field(1, "id", to="../x-0"), "line 1: id="),
     (set_field(1, "symbol", to="f(void); int g"), "line 1: symbol="),
-    (set_field(1, "workload", "kernel", to="os.system"), "unknown kernel"),
-    (set_field(1, "workload", "version", to=99), "version 99"),
     (set_field(1, "workload", "params", "m", to=65), "problem_digest"),
-    (set_field(1, "target", "vtcm_bytes", to=1), "other figures"),
     (set_field(1, "measurement", "cycles", to=1 << 63), "cycles="),
     (set_field(1, "measurement", "packets", to=-1), "packets=-1"),
     (set_field(1, "measurement", "verified", to=False), "verified"),
@@ -219,6 +218,33 @@ def test_a_hostile_file_is_refused_by_name_and_nothing_of_it_stored(
         with pytest.raises(UserError, match=told):
             import_schedules(elsewhere, written(parts), installed=[TOOLCHAIN])
         assert elsewhere.best(lookup_of(problem(m=64, n=128, k=128))) is None
+
+
+OF_ANOTHER_VERSION: list[tuple[tuple[Any, ...], Any, str]] = [
+    (("config", "tile_m"), 5, "knob tile_m=5"),
+    (("workload", "kernel"), "os.system", "unknown kernel"),
+    (("workload", "version"), 99, "version 99 has other code"),
+    (("workload", "source"), "0" * 16, "has other code there"),
+    (("target", "vtcm_bytes"), 1, "other figures"),
+]
+
+
+@pytest.mark.parametrize(("path", "to", "told"), OF_ANOTHER_VERSION)
+def test_what_another_version_wrote_is_left_out_and_told(
+    elsewhere: SqlStore, exported: Path, path: tuple[Any, ...], to: Any, told: str
+) -> None:
+    parts = members(exported)
+    set_field(2, *path, to=to)(parts)
+    done = take(elsewhere, written(parts))
+    assert (done.stored, done.left_out) == (2, 1)
+    (reason,) = done.reasons
+    assert reason.startswith("schedules.jsonl line 2: ")
+    assert told in reason
+    assert elsewhere.best(lookup_of(problem(m=64, n=128, k=128))) is not None
+    set_field(1, *path, to=to)(parts)
+    set_field(3, *path, to=to)(parts)
+    with pytest.raises(UserError, match=f"line 1: .*{told}" if path[0] != "config" else "line"):
+        take(elsewhere, written(parts))
 
 
 @settings(max_examples=60, suppress_health_check=UNCHECKED)
@@ -272,7 +298,10 @@ def test_over_rest(
     assert members_of(sent.content)[LINES].count(b"\n") == 2
     assert list((tmp_path / "state" / "transfers").iterdir()) == []
     taken = client.post("/v1/import", content=sent.content)
-    assert (taken.status_code, taken.json()) == (200, {"schedules": 2, "stored": 0, "kept": 2})
+    assert (taken.status_code, taken.json()) == (
+        200,
+        NONE_LEFT_OUT | {"schedules": 2, "stored": 0, "kept": 2},
+    )
     refused = client.post("/v1/import", content=b"not a zip")
     assert refused.status_code == 422
     assert "not a zip" in refused.json()["detail"]
@@ -293,7 +322,7 @@ def test_over_the_command_line(
     assert f"wrote {file}" in done.output.replace("\n", "")
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "third"))
     done = CliRunner().invoke(commands, ["db", "import", str(file), "--any-toolchain", "--json"])
-    assert json.loads(done.output) == {"schedules": 2, "stored": 2, "kept": 0}
+    assert json.loads(done.output) == NONE_LEFT_OUT | {"schedules": 2, "stored": 2, "kept": 0}
 
 
 def test_a_file_is_opened_as_a_store_of_its_own(store: SqlStore, exported: Path) -> None:
