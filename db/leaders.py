@@ -33,6 +33,11 @@ class Leader(NamedTuple):
     highest_cycles: int | None
     origin: str
 
+    @property
+    def taken(self) -> Cycles:
+        """Its cycles, with their range."""
+        return Cycles(self.cycles, self.lowest_cycles, self.highest_cycles)
+
 
 def leaders(session: Session, of_jobs: ColumnElement[bool]) -> dict[str, list[Leader]]:
     """Of each job with a measured trial, by its id."""
@@ -69,7 +74,7 @@ def best_of(leaders: Iterable[Leader]) -> Leader | None:
 def best_cycles(leaders: Iterable[Leader]) -> Cycles | None:
     """The cycles of the best of them, with their range."""
     best = best_of(leaders)
-    return best and Cycles(best.cycles, best.lowest_cycles, best.highest_cycles)
+    return best and best.taken
 
 
 def least_cycles(leaders: Iterable[Leader]) -> int | None:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tuner.errors import UserError
+from tuner.records.candidate import Cycles
 from tuner.records.request import BUDGET, SearchOptions, as_json, of_group
 from tuner.records.trial import Job, Promotion, Schedule, Trial
 
@@ -204,9 +205,8 @@ def summary_json(summary: JobSummary) -> dict[str, Any]:
     """A job with its trials counted."""
     return {
         **job_json(summary.job),
-        **_named(summary, "interrupted finished pending best_cycles waits"),
-        "best_lowest_cycles": None if summary.best is None else summary.best.lowest_cycles,
-        "best_highest_cycles": None if summary.best is None else summary.best.highest_cycles,
+        **_named(summary, "interrupted finished pending waits"),
+        **_cycles("best", summary.best and summary.best.taken),
         "outcomes": {outcome.value: count for outcome, count in summary.outcomes.items()},
         **annotation_json(summary.annotation),
     }
@@ -222,8 +222,10 @@ def overview_json(overview: JobOverview) -> dict[str, Any]:
     summary = overview.summary
     return {
         **summary_json(summary),
-        **_named(overview, "default_cycles textbook_cycles textbook_is_unscheduled"),
-        "baseline_cycles": overview.baseline_cycles,
+        **_cycles("default", overview.default),
+        **_cycles("textbook", overview.textbook),
+        "textbook_is_unscheduled": overview.textbook_is_unscheduled,
+        **_cycles("baseline", overview.baseline),
         "told_against": headline_json(overview.headline),
         "share_of_roofline": best_share(summary),
         "rate_trials_per_s": _rounded(overview.rate_per_s, 3),
@@ -236,9 +238,8 @@ def totals_json(totals: Totals) -> dict[str, Any]:
     speedup = totals.speedup
     return {
         "textbook_cycles": totals.textbook_cycles,
+        **_cycles("best", totals.best),
         "best_cycles": totals.best_cycles,
-        "best_lowest_cycles": totals.best and totals.best.lowest_cycles,
-        "best_highest_cycles": totals.best and totals.best.highest_cycles,
         "speedup": None if speedup is None else round(speedup, 4),
         "layers": totals.layers,
         "layers_of_set": totals.of_layers,
@@ -315,6 +316,10 @@ def _next_json(step: NextStep) -> dict[str, Any]:
         "layers": list(step.progress.member.layers),
         "left_cycles": step.left_cycles,
     }
+
+
+def _cycles(name: str, found: Cycles | None) -> dict[str, int | None]:
+    return {f"{name}_{figure}": getattr(found, figure, None) for figure in Cycles._fields}
 
 
 def headline_json(headline: Headline | None) -> dict[str, Any] | None:

@@ -199,8 +199,8 @@ def _lines(view: JobView) -> dict[str, Any]:
     """Beside the course: the lines to compare with, where trials are, and what is said without
     any."""
     lines = {
-        "default": view.overview.default_cycles,
-        "textbook": view.overview.textbook_cycles,
+        "default": view.overview.default and view.overview.default.cycles,
+        "textbook": view.overview.textbook and view.overview.textbook.cycles,
         "roofline": round(view.roofline.cycles) if view.roofline else None,
     }
     empty = "The first measured trial will appear here." if view.open else NOTHING_MEASURED

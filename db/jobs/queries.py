@@ -19,7 +19,7 @@ from db.jobs.annotations import annotations_of, has_tag
 from db.jobs.claims import Owner, is_held, owner_of
 from db.jobs.finding import find_job
 from db.jobs.trials import BASELINES, UNSEARCHED
-from db.leaders import Leader, best_of, leaders, least_cycles
+from db.leaders import Leader, best_cycles, best_of, leaders
 from db.models import (
     AnnotationRow,
     BatchRow,
@@ -34,7 +34,7 @@ from db.records import job_record
 from tuner.jobs.headline import Headline, headline, textbook_is_unscheduled
 from tuner.problem.contract import Contract
 from tuner.records.annotation import Annotation
-from tuner.records.candidate import CacheState, Problem
+from tuner.records.candidate import CacheState, Cycles, Problem
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Job, JobState
 
@@ -120,9 +120,9 @@ def _counted(session: Session, job_ids: Sequence[str]) -> Tallies:
     return found
 
 
-def _least(tallies: Sequence[_Tally], origins: Container[str]) -> int | None:
+def _least(tallies: Sequence[_Tally], origins: Container[str]) -> Cycles | None:
     """The cycles of the best trial from ``origins``."""
-    return least_cycles(one.leader for one in tallies if one.leader and one.origin in origins)
+    return best_cycles(one.leader for one in tallies if one.leader and one.origin in origins)
 
 
 def summaries_of(
@@ -197,25 +197,25 @@ class JobFilters:
 class JobOverview:
     """A job's summary with the cycles of trials to compare with, and when its last trial ended.
 
-    ``default_cycles``, ``textbook_cycles`` and ``baseline_cycles`` are ``None`` until they are
-    measured; where ``textbook_is_unscheduled`` there is no textbook but the default. Where configs
-    are the same there is one trial for them.
+    ``default``, ``textbook`` and ``baseline`` are ``None`` until they are measured; where
+    ``textbook_is_unscheduled`` there is no textbook but the default. Where configs are the same
+    there is one trial for them.
     """
 
     summary: JobSummary
-    default_cycles: int | None
-    textbook_cycles: int | None
+    default: Cycles | None
+    textbook: Cycles | None
     last_finished_at: float | None
     promotions: tuple[int, int] = (0, 0)
     """How many were handed out, and how many have come back."""
-    baseline_cycles: int | None = None
+    baseline: Cycles | None = None
     textbook_is_unscheduled: bool = False
 
     @property
     def headline(self) -> Headline | None:
         """The opponent of its best."""
-        told = {"baseline": self.baseline_cycles, "textbook": self.textbook_cycles}
-        return headline(told, self.summary.best_cycles)
+        best = self.summary.best
+        return headline({"baseline": self.baseline, "textbook": self.textbook}, best and best.taken)
 
     @property
     def job(self) -> Job:

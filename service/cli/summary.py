@@ -107,7 +107,7 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
         if trial is not None and trial["cycles"] is None and trial["error"]:
             print_sentence(f"{name}: {trial['outcome']}: {trial['error']}")
     if told is not None:
-        print_sentence(f"speed-up against: {told['name']}, {told['cycles']:,} {unit}")
+        print_sentence(f"speed-up against: {told['name']}, {told_cycles(told)} {unit}")
     elif result["best"] is not None and not result["textbook_is_unscheduled"]:
         print_sentence("no speed-up is told: neither a baseline nor the textbook schedule is valid")
     if result["textbook_is_unscheduled"]:

@@ -273,11 +273,17 @@ class JobStandingForm(JobForm):
     )
     tags: list[str] = Field(examples=[["release-2", "camera"]])
     default_cycles: int | None
+    default_lowest_cycles: int | None
+    default_highest_cycles: int | None
     textbook_cycles: int | None
+    textbook_lowest_cycles: int | None
+    textbook_highest_cycles: int | None
     textbook_is_unscheduled: bool = Field(
         description="There is no textbook: it comes to the default, which has no schedule."
     )
     baseline_cycles: int | None = Field(description="Those of the job's baseline.")
+    baseline_lowest_cycles: int | None
+    baseline_highest_cycles: int | None
     told_against: Headline | None = Field(
         description="The opponent of the best; null where baseline and textbook failed."
     )

@@ -31,6 +31,7 @@ from tuner.errors import StoreError, UserError
 from tuner.jobs.batch_progress import BatchProgress
 from tuner.problem.contract import Contract
 from tuner.records.batch import BatchPlan
+from tuner.records.candidate import Cycles
 from tuner.records.outcome import Outcome
 from tuner.records.trial import JobRequest, JobState, Submission
 
@@ -93,7 +94,7 @@ class JobQueriesConformance:
         )
         (found,) = jobs_page(store, everything, None, 9)
         assert found == job_overview(store, job)
-        assert (found.default_cycles, found.textbook_cycles) == (1000, 900)
+        assert (found.default, found.textbook) == (Cycles(1000), Cycles(900))
         assert found.summary.best_cycles == 900
         assert jobs_page(store, JobFilters(batch="none"), None, 9) == []
         assert job_overviews(store, [job, "none", waiting[0]]) == [
@@ -213,8 +214,8 @@ class JobQueriesConformance:
             store.commit(job_id, token, finished=trials, artifacts=made)
             found = job_overview(store, job_id)
             assert found.textbook_is_unscheduled is naive
-            assert found.textbook_cycles == (None if naive else 900)
-            assert (found.default_cycles, found.summary.best_cycles) == (900, 300)
+            assert found.textbook == (None if naive else Cycles(900))
+            assert (found.default, found.summary.best_cycles) == (Cycles(900), 300)
             assert (found.headline is None) is naive
             assert ("textbook" in key_trials(store, job_id).by_name) is not naive
 

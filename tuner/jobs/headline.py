@@ -14,6 +14,7 @@ from typing import Any
 from tuner.codegen import find_generator
 from tuner.errors import HvxtuneError
 from tuner.kernels import find_kernel
+from tuner.records.candidate import Cycles
 from tuner.records.trial import JobSpec
 
 ORDER = ("baseline", "textbook")
@@ -23,24 +24,33 @@ NO_TEXTBOOK = "no textbook: its schedule is the default, unscheduled"
 
 @dataclass(frozen=True)
 class Headline:
-    """``name`` (of :data:`ORDER`) took ``cycles``, ``speedup`` times those of the best."""
+    """``name`` (of :data:`ORDER`) took ``cycles``, ``speedup`` times those of the best, and over
+    the plausible costs ``lowest_cycles`` to ``highest_cycles``, where anything is assumed."""
 
     name: str
     cycles: int
     speedup: float
+    lowest_cycles: int | None = None
+    highest_cycles: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form."""
         return {**asdict(self), "speedup": round(self.speedup, 4)}
 
 
-def headline(cycles: Mapping[str, int | None], best: int | None) -> Headline | None:
-    """The headline of a best that takes ``best`` cycles, with ``cycles`` by the names in
-    :data:`ORDER`, of those that were measured; ``None`` while there is nothing to tell."""
+def headline(opponents: Mapping[str, Cycles | None], best: Cycles | None) -> Headline | None:
+    """The headline of a best with the cycles of ``opponents`` by the names in :data:`ORDER`, of
+    those that were measured; ``None`` while there is nothing to tell."""
     for name in ORDER:
-        taken = cycles.get(name)
+        taken = opponents.get(name)
         if taken and best:
-            return Headline(name, taken, taken / best)
+            return Headline(
+                name,
+                taken.cycles,
+                taken.cycles / best.cycles,
+                taken.lowest_cycles,
+                taken.highest_cycles,
+            )
     return None
 
 

@@ -16,6 +16,7 @@ from tuner.keeping.store import TrialStore
 from tuner.kernels import find_kernel
 from tuner.problem.objectives import front_of
 from tuner.problem.target import Target
+from tuner.records.candidate import Cycles, cycles_text
 from tuner.records.trial import Job, Promotion, Schedule, Trial
 from tuner.space import Config
 
@@ -58,7 +59,7 @@ class TuneResult:
         problem, trials = self.job.spec.problem, sum(self.outcomes.values())
         told = f"{self.job.state.value}, {trials} trials ({self.outcomes.get('ok', 0)} ok)"
         cycles = _cycles(self.best)
-        best = "nothing valid" if cycles is None else f"best {cycles:,} cycles"
+        best = "nothing valid" if cycles is None else f"best {cycles_text(*cycles)} cycles"
         if self.headline is not None:
             best += f", {self.headline.speedup:.2f}x against {self.headline.name}"
         what = f"{problem.workload.label}, contract {problem.contract.value}, {problem.target.name}"
@@ -142,5 +143,8 @@ def doubt_of_schedule(
     return doubt_of(trials, target, int(provenance["trial"]))
 
 
-def _cycles(trial: Trial | None) -> int | None:
-    return None if trial is None or trial.measurement is None else trial.measurement.cycles
+def _cycles(trial: Trial | None) -> Cycles | None:
+    if trial is None or trial.measurement is None:
+        return None
+    found = trial.measurement
+    return Cycles(found.cycles, found.lowest_cycles, found.highest_cycles)

@@ -10,11 +10,13 @@ from tuner.jobs.headline import headline, textbook_is_unscheduled
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
+from tuner.records.candidate import Cycles
 from tuner.records.trial import JobSpec
 
 SPEC = JobSpec(
     problem=find_kernel("add_u8").problem({}, Contract.STATIC, find_target("hexagon-v66"))
 )
+BEST = Cycles(100)
 NAIVE = replace(SPEC, generator="halide-auto")
 
 
@@ -26,12 +28,13 @@ NAIVE = replace(SPEC, generator="halide-auto")
     ],
 )
 def test_the_users_baseline_comes_first_and_what_failed_is_passed_over(cycles, name) -> None:
-    told = headline(cycles, 100)
+    told = headline({one: taken and Cycles(taken, 90, 400) for one, taken in cycles.items()}, BEST)
     assert (told.name, told.speedup) == (name, cycles[name] / 100)
+    assert (told.cycles, told.lowest_cycles, told.highest_cycles) == (cycles[name], 90, 400)
 
 
 def test_nothing_is_told_where_baseline_and_textbook_failed() -> None:
-    assert headline({"baseline": None, "textbook": None}, 100) is None
+    assert headline({"baseline": None, "textbook": None}, BEST) is None
 
 
 @pytest.mark.parametrize(
