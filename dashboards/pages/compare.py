@@ -16,7 +16,7 @@ from dashboards.comparing import JOBS_MAY_DIFFER, LEAST_SAMPLES, LEAST_WORKLOADS
 from dashboards.job_view import JobView
 from dashboards.pages.job import find_view
 from dashboards.session import viewing
-from dashboards.templating import ago, moment, render, shape
+from dashboards.templating import ago, cycles, moment, render, shape
 from db.jobs.queries import JobFilters, jobs_page
 from db.jobs.trials import key_trials, trial_points
 from db.schedules.queries import StoredBest, bests, toolchains
@@ -172,7 +172,7 @@ def _measured(store: SqlStore, kernel: str | None = None) -> list[JobView]:
 def _label(view: JobView) -> str:
     """Enough of a job to choose it by; what tells two of a workload apart first."""
     problem = view.job.spec.problem
-    best = f"{view.best.cycles:,} cycles" if view.best else "nothing measured"
+    best = f"{cycles(view.best)} cycles" if view.best else "nothing measured"
     made = moment(view.job.created_at)[:16]
     what = f"{view.name} {shape(dict(view.params))}"
     parts = (view.id, best, what, problem.contract.value, problem.target.name, made)
