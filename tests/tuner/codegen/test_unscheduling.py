@@ -10,6 +10,8 @@ import sys
 
 from tuner.codegen.halide.uploads.contents import checked
 from tuner.codegen.halide.uploads.rewriting import rewritten
+from tuner.codegen.halide.uploads.serialized import read, written
+from tuner.codegen.halide.uploads.unscheduling import unscheduled
 
 DIRECTIVES = (
     "f.compute_root().memoize()",
@@ -77,6 +79,7 @@ def test_a_schedule_leaves_the_algorithm() -> None:
     schedules = [*([one] for one in DIRECTIVES), *together]
     plain, *scheduled = serialized([[], *schedules])
     algorithm = rewritten(plain)
+    assert written(unscheduled(plain)[0]) == written(read(plain)[0])
     for directives, data in zip(schedules, scheduled, strict=True):
         assert data, directives
         assert data != plain, directives

@@ -23,7 +23,7 @@ def unscheduled(data: bytes) -> tuple[Node, list[Node]]:
     """
     root, _ = read(data)
     for func in root["funcs"]:
-        _reset_func(func, is_output=func["name"] in root["output_names"])
+        _reset_func(func)
         _reset_stage(func["init_def"], func["args"])
         for update in func["updates"]:
             rvars = [one["var"] for one in update["stage_schedule"]["rvars"]]
@@ -34,12 +34,11 @@ def unscheduled(data: bytes) -> tuple[Node, list[Node]]:
     return root, list(_tables(root))
 
 
-def _reset_func(func: Node, *, is_output: bool) -> None:
+def _reset_func(func: Node) -> None:
     schedule, where = func["func_schedule"], func.where
-    root = _level(where, "__root")
     schedule.fields |= {
-        "store_level": root if is_output else _level(where),
-        "compute_level": root if is_output else _level(where),
+        "store_level": _level(where),
+        "compute_level": _level(where),
         "hoist_storage_level": _level(where),
         "storage_dims": tuple(_storage(where, name) for name in func["args"]),
         "bounds": (),
@@ -54,9 +53,14 @@ def _reset_func(func: Node, *, is_output: bool) -> None:
 
 
 def _reset_buffer(parameter: Node) -> None:
-    """Leaves out what is promised of an output: a contract promises it anew."""
-    for constraint in parameter["buffer_constraints"] or ():
-        constraint.fields |= {n: Node("UndefinedExpr", parameter.where) for n in constraint.fields}
+    """Leaves out what is promised of a buffer: a contract promises it anew. That innermost elements
+    lie next to each other goes without saying in Halide, and is kept in the same place."""
+    where = parameter.where
+    for dimension, constraint in enumerate(parameter["buffer_constraints"] or ()):
+        constraint.fields |= {n: Node("UndefinedExpr", where) for n in constraint.fields}
+        if dimension == 0:
+            int32 = Node("Type", where, {"code": "int", "bits": 32, "lanes": 1})
+            constraint.fields["stride"] = Node("IntImm", where, {"value": 1, "type": int32})
     alignment = max(parameter["type"]["bits"] // 8, 1)
     parameter.fields |= {"memory_type": "auto", "host_alignment": alignment}
 
