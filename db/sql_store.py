@@ -118,7 +118,7 @@ class SqlStore(Database, TrialStore):
     counted_trials = _of(Trials, Trials.counted)
     pending = _of(Trials, Trials.pending)
     promotions = _of(Trials, Trials.promotions)
-    near_trials = _of(Trials, Trials.near)
+    near_jobs = _of(Trials, Trials.near)
 
     best = _of(Schedules, Schedules.best)
     best_row = _of(Schedules, Schedules.best_row)

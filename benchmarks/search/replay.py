@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.search.tables import Table
 from tuner.search.proposer import Proposal, Proposer
+from tuner.search.samplers import Source
 from tuner.space import Config
 
 
@@ -42,20 +42,20 @@ def replay(
     trials: int,
     in_flight: int = 1,
     starts: bool = False,
-    transfers: Sequence[Config] = (),
+    source: Source | None = None,
     enough: float = 0.0,
 ) -> Replay:
     """Searches ``table`` with ``sampler``, ``in_flight`` candidates at a time.
 
-    As in a job, the textbook config that the table names comes first, with ``starts``, then
-    ``transfers`` and the default. The search ends when its best is at most ``enough`` times the
-    optimum. A config without a row breaks a constraint here: it costs no trial. One whose outcome
-    is not ``ok`` does.
+    As in a job, the textbook config that the table names comes first, with ``starts``, then the
+    default; the sampler may learn from ``source``. The search ends when its best is at most
+    ``enough`` times the optimum. A config without a row breaks a constraint here: it costs no
+    trial. One whose outcome is not ``ok`` does.
     """
     begun = time.process_time()
-    proposer = Proposer(table.space, sampler, seed)
+    proposer = Proposer(table.space, sampler, seed, source=source)
     own = table.starts if starts else ()
-    first = list(dict.fromkeys([*own[-1:], *transfers, *own]))
+    first = list(dict.fromkeys([*own[-1:], *own]))
     waiting: list[Proposal] = []
     asked = 0
     best: list[float] = []

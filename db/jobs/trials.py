@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Integer, Select, String, case, func, select, type_coerce
+from sqlalchemy import Select, String, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from db.database import Database, Part
@@ -25,12 +25,12 @@ from db.records import (
     trial_record,
 )
 from tuner.jobs.headline import textbook_is_unscheduled
-from tuner.keeping.store import best_of, problem_distance
+from tuner.keeping.store import problem_distance
 from tuner.problem.objectives import front_of
-from tuner.records.candidate import FIDELITIES, CacheState, Preference, Problem
+from tuner.records.candidate import Problem
 from tuner.records.failures import EXPECTED, FailedTrial, Failure, commonest
 from tuner.records.outcome import Outcome
-from tuner.records.trial import CountedTrial, Job, PastTrial, PendingTrial, Promotion, Trial
+from tuner.records.trial import CountedTrial, Job, JobSpec, PendingTrial, Promotion, Trial
 from tuner.space.config import KnobValue
 
 BASELINES = ("baseline", "baseline:object", "baseline:schedule")
@@ -117,25 +117,29 @@ class Trials(Part):
             return _promotions(session, find_job(session, job_id).id)
 
     def near(
-        self,
-        problem: Problem,
-        *,
-        before: float,
-        problems: int,
-        each: int,
-        cache: CacheState = "warm",
-        audience: str = "",
-        prefer: Preference = "robust",
-    ) -> list[PastTrial]:
-        found: list[list[PastTrial]] = []
+        self, spec: JobSpec, *, before: float, least: int, most: int, audience: str = ""
+    ) -> list[Job]:
+        measured = func.count()
+        wanted = (
+            select(TrialRow.job_id)
+            .join(JobRow, TrialRow.job_id == JobRow.id)
+            .where(JobRow.generator == spec.generator, JobRow.cache == spec.cache)
+            .where(JobRow.audience.in_(("", audience)))
+            .where(TrialRow.measurement_id.is_not(None), TrialRow.finished_at <= before)
+            .group_by(TrialRow.job_id)
+            .having(measured >= least)
+            .order_by(measured.desc(), TrialRow.job_id)
+            .limit(1)
+        )
+        found: list[Job] = []
         with self._database.reading() as session:
-            for row_id, other in _tuned(session, problem):
-                measured = _trials(session, row_id, other, before, each, cache, audience, prefer)
-                if best := best_of(measured, each, prefer):
-                    found.append(best)
-                if len(found) == problems:
+            for problem in _tuned(session, spec.problem):
+                job_id = session.scalar(wanted.where(JobRow.problem_id == problem))
+                if job_id is not None:
+                    found.append(job_record(find_job(session, job_id)))
+                if len(found) == most:
                     break
-        return [past for best in found for past in best]
+        return found
 
 
 def find_trial(database: Database, job_id: str, number: int) -> Trial | None:
@@ -341,12 +345,8 @@ def analysed_trials(database: Database, job_id: str, limit: int) -> list[Analyse
         ]
 
 
-_MOST_TRIALS = 8
-"""Trials read of a problem, as a multiple of those wanted: repeats of a config count once."""
-
-
-def _tuned(session: Session, problem: Problem) -> list[tuple[int, Problem]]:
-    """Every other problem of the kernel that has a job, nearest first."""
+def _tuned(session: Session, problem: Problem) -> list[int]:
+    """The rows of every other problem of the kernel that has a job, nearest first."""
     workload = problem.workload
     wanted = (
         select(ProblemRow)
@@ -357,34 +357,7 @@ def _tuned(session: Session, problem: Problem) -> list[tuple[int, Problem]]:
     )
     others = [(row.id, problem_record(row)) for row in session.scalars(wanted)]
     others.sort(key=lambda pair: (problem_distance(pair[1], problem), pair[1].digest))
-    return others
-
-
-def _trials(
-    session: Session,
-    row_id: int,
-    problem: Problem,
-    before: float,
-    each: int,
-    cache: CacheState,
-    audience: str,
-    prefer: Preference,
-) -> list[PastTrial]:
-    cycles: ColumnElement[int] = type_coerce(MeasurementRow.cycles, Integer)
-    if prefer == "robust":
-        cycles = func.coalesce(MeasurementRow.expected_cycles, cycles)
-    rank = case({f: i for i, f in enumerate(FIDELITIES)}, value=MeasurementRow.fidelity)
-    wanted = (
-        select(TrialRow)
-        .join(JobRow, TrialRow.job_id == JobRow.id)
-        .join(MeasurementRow, TrialRow.measurement_id == MeasurementRow.id)
-        .where(JobRow.problem_id == row_id, MeasurementRow.cache == cache)
-        .where(JobRow.audience.in_(("", audience)))
-        .where(TrialRow.finished_at <= before)
-        .order_by(rank.desc(), cycles, TrialRow.job_id, TrialRow.number)
-        .limit(_MOST_TRIALS * each)
-    )
-    return [PastTrial(row.job_id, problem, trial_record(row)) for row in session.scalars(wanted)]
+    return [row_id for row_id, _ in others]
 
 
 def _promotions(session: Session, job_id: str) -> list[Promotion]:

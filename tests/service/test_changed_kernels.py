@@ -1,5 +1,5 @@
 """A kernel's file that is edited between two runs, without a new version: its old object is served
-by no entrance, and a new search still begins with what the old one found."""
+by no entrance, and a new search still learns from what the old one found."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tests.tuner.kernels.test_sources import another_process
 from tuner.errors import UserError
 from tuner.keeping.best import lookup_of
 from tuner.kernels import EXTRA_KERNELS_VARIABLE
+from tuner.records.trial import JobSpec
 
 pytestmark = pytest.mark.sqlite
 
@@ -71,8 +72,10 @@ def test_no_entrance_serves_the_object_of_a_file_that_changed(
     capsys.readouterr()
     assert main(["best", "shifted_u8"]) == Exit.NOT_STORED
     assert "no schedule is stored" in capsys.readouterr().err
-    found = store.near_trials(changed, before=3.0, problems=1, each=1)
-    assert [one.trial.number for one in found] == [0], "a search may begin with it"
+    [found] = store.near_jobs(
+        JobSpec(problem=changed, generator="halide"), before=3.0, least=1, most=1
+    )
+    assert f"{found.id}-0" == stored, "a search may learn from it"
 
     module.write_text(KERNEL)
     another_process()

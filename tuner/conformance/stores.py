@@ -38,7 +38,6 @@ from tuner.records.trial import (
     Job,
     JobRequest,
     JobState,
-    PastTrial,
     Promotion,
     RemainingGain,
     Submission,
@@ -109,11 +108,6 @@ def new_job(*layers: str) -> NewJob:
     """A private job for ``layers``."""
     asked = Submission("ann", owner="vision", private=True)
     return NewJob(spec(), SPACE, TOOLCHAIN, layers, asked)
-
-
-def _cycles(past: PastTrial) -> int:
-    assert past.trial.measurement is not None
-    return past.trial.measurement.cycles
 
 
 class StoreConformance:
@@ -561,22 +555,29 @@ class StoreConformance:
         assert store.best(lookup_of(problem(), toolchain=TOOLCHAIN)) == low
         assert (low.public_id, high.public_id) == (f"{job.id}-0", f"{job.id}-0p")
 
-    # Near trials
+    # Near jobs
 
-    def test_near_trials_are_the_fastest_of_the_nearest_problems(self, store: TrialStore) -> None:
+    def near(self, store: TrialStore, least: int = 1, most: int = 9, **asked: Any) -> list[str]:
+        before = asked.pop("before", NOW)
+        audience = asked.pop("audience", "")
+        found = store.near_jobs(
+            spec(**asked), before=before, least=least, most=most, audience=audience
+        )
+        return [job.id for job in found]
+
+    def test_near_jobs_are_those_with_most_results_of_the_nearest_problems(
+        self, store: TrialStore
+    ) -> None:
         near = tried(store, problem(m=250), [(1, 300), (2, 100), (4, 200)])
-        far = tried(store, problem(m=16), [(8, 50)])
-        tried(store, problem(m=1024), [(1, 70)])
+        tried(store, problem(m=250), [(1, 300), (2, 10)])
+        tried(store, problem(m=16), [(8, 50)])
+        far = tried(store, problem(m=1024), [(1, 70)])
         tried(store, problem(), [(1, 10)])
-        found = store.near_trials(problem(), before=NOW, problems=2, each=2)
-        assert [(p.job, p.trial.number, _cycles(p)) for p in found[:2]] == [
-            (near, 1, 100), (near, 2, 200),
-        ]  # fmt: skip
-        assert found[0].problem == problem(m=250)
-        assert {p.problem for p in found[2:]} == {problem(m=1024)}
-        assert far not in {p.job for p in found}
+        assert self.near(store, most=2) == [near, far]
+        assert self.near(store, least=3) == [near]
+        assert store.job(near) == store.near_jobs(spec(), before=NOW, least=1, most=1)[0]
 
-    def test_near_trials_are_of_jobs_that_had_any_and_of_one_kernel(
+    def test_near_jobs_have_results_and_are_of_one_kernel_generator_and_cache(
         self, store: TrialStore
     ) -> None:
         store.create_job(spec(problem=problem(m=250)), SPACE, TOOLCHAIN)
@@ -584,39 +585,21 @@ class StoreConformance:
         tried(store, replace(problem(), workload=other), [(1, 5)])
         newer = replace(problem().workload, version=2)
         tried(store, replace(problem(), workload=newer), [(1, 5)])
-        assert store.near_trials(problem(), before=NOW, problems=9, each=9) == []
+        cold = tried(store, problem(m=250), [(4, 5)], cache="cold")
+        assert self.near(store) == []
+        assert self.near(store, cache="cold") == [cold]
         elsewhere = tried(store, problem(contract=Contract.STRIDE), [(1, 5)])
-        found = store.near_trials(problem(), before=NOW, problems=9, each=9)
-        assert [p.job for p in found] == [elsewhere]
+        assert self.near(store) == [elsewhere]
+        assert self.near(store, generator="intrinsics") == []
 
-    def test_near_trials_stay_what_they_were_at_a_time(self, store: TrialStore) -> None:
-        tried(store, problem(m=250), [(1, 300)])
-        tried(store, problem(m=250), [(2, 100)], finished_at=NOW + 5)
-        found = store.near_trials(problem(), before=NOW, problems=1, each=5)
-        assert [_cycles(p) for p in found] == [300]
-        assert len(store.near_trials(problem(), before=NOW + 9, problems=1, each=5)) == 2
+    def test_near_jobs_stay_what_they_were_at_a_time(self, store: TrialStore) -> None:
+        first = tried(store, problem(m=250), [(1, 300)])
+        later = tried(store, problem(m=250), [(2, 100), (1, 300)], finished_at=NOW + 5)
+        assert self.near(store) == [first]
+        assert self.near(store, before=NOW + 9) == [later]
 
-    def test_near_trials_of_private_jobs_are_for_their_owner(self, store: TrialStore) -> None:
+    def test_near_jobs_that_are_private_are_for_their_owner(self, store: TrialStore) -> None:
         private = Submission("ann", owner="vision", private=True)
         hidden = tried(store, problem(m=250), [(1, 300)], submission=private)
-
-        def jobs(audience: str) -> list[str]:
-            found = store.near_trials(problem(), before=NOW, problems=1, each=5, audience=audience)
-            return [past.job for past in found]
-
-        assert (jobs("vision"), jobs("ann"), jobs("")) == ([hidden], [], [])
-
-    def test_near_trials_repeat_no_config_and_keep_caches_and_fidelities_apart(
-        self, store: TrialStore
-    ) -> None:
-        first = tried(store, problem(m=250), [(1, 300), (2, 400)])
-        tried(store, problem(m=250), [(1, 300)])
-        tried(store, problem(m=250), [(4, 5)], cache="cold")
-        found = store.near_trials(problem(), before=NOW, problems=1, each=5)
-        assert [(p.job, p.trial.number) for p in found] == [(first, 0), (first, 1)]
-        hardware = tried(store, problem(m=250), [(2, 900)], fidelity="hardware")
-        found = store.near_trials(problem(), before=NOW, problems=1, each=5)
-        assert [p.job for p in found] == [hardware]
-        [cold] = store.near_trials(problem(), before=NOW, problems=1, each=5, cache="cold")
-        assert cold.trial.measurement is not None
-        assert cold.trial.measurement.cycles == 5
+        found = [self.near(store, audience=audience) for audience in ("vision", "ann", "")]
+        assert found == [[hidden], [], []]

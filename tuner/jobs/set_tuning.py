@@ -43,8 +43,9 @@ from tuner.records.trial import (
 )
 from tuner.search.allocation import SearchState, next_search
 from tuner.search.loop import Progress, TuningLoop
+from tuner.search.samplers import Source
 from tuner.search.stopping import StopRequest
-from tuner.search.transfer import TEXTBOOK, Relative, moves, proposals, transferred
+from tuner.search.transfer import TEXTBOOK, Relative, moves, proposals, source_of
 from tuner.space import Config, Space
 from tuner.workload_sets import Member, WorkloadSet
 
@@ -55,7 +56,8 @@ _CUTOFF_FACTOR = 2.0
 """Less than in a job of its own: trials are few, and what runs twice as long as the best so far
 says no more by its cycles than by being cut off."""
 _NEAR_TRIALS = 6
-"""Trials of a job before its sampler is asked, which would spread as many over the space."""
+"""Trials of a job before its sampler is asked, which would spread as many over the space if it
+has no source."""
 _MOST_TRIALS_OF_A_JOB = 10_000
 _POLL_S = 0.2
 
@@ -222,8 +224,8 @@ class _BatchRun:
         self._lock = threading.Lock()
         self._relatives: dict[int, Relative] = {}
         """By position: what the search has found, for others of its kernel."""
-        self._stored: dict[int, list[tuple[Config, str]]] = {}
-        """By position: what earlier jobs have to hand on."""
+        self._sources: dict[int, Source | None] = {}
+        """By position: what an earlier job has measured."""
         self._alternatives = [self._alternative(job) for job in self._jobs]
         self._searches = [self._search(position) for position in range(len(self._members))]
         self._promised = 0
@@ -342,6 +344,8 @@ class _BatchRun:
         job = self._store.job(job_id)
         kernel, generator = _kernel_of(job), tools.generators[job.spec.generator]
         space = generator.space(kernel, job.spec.problem)
+        if position not in self._sources:
+            self._sources[position] = source_of(self._store, job, kernel, space)
         loop = TuningLoop(
             job,
             token,
@@ -352,7 +356,8 @@ class _BatchRun:
             measurer=tools.measurer,
             on_progress=seen,
             stop=stop,
-            transfers=self._transfers(position, job, kernel, space),
+            source=self._sources[position],
+            transfers=self._transfers(position),
             with_default=False,
         )
         loop.run()
@@ -380,21 +385,16 @@ class _BatchRun:
         with self._lock:
             self._relatives[position].learn(trials)
 
-    def _transfers(
-        self, position: int, job: Job, kernel: Kernel, space: Space
-    ) -> list[tuple[Config, str]]:
-        """The first configs but the textbook one: its alternative, then the most promising ones
-        found for others, in this batch and in earlier jobs."""
-        if position not in self._stored:
-            found = transferred(self._store, job, kernel, space, improved=True)
-            self._stored[position] = found
+    def _transfers(self, position: int) -> list[tuple[Config, str]]:
+        """The first configs but the textbook one: its alternative, the most promising ones found
+        for others of the batch, and without a source those near the best."""
         family = self._searches[position].family
         others = (n for n, search in enumerate(self._searches) if search.family == family)
         with self._lock:
             own = self._relatives[position]
             relatives = [self._relatives[other] for other in others if other != position]
-            near = moves(own) if own.trials < _NEAR_TRIALS else []
-            found = [*proposals(own, relatives), *self._stored[position], *near]
+            is_lost = self._sources[position] is None and own.trials < _NEAR_TRIALS
+            found = [*proposals(own, relatives), *(moves(own) if is_lost else [])]
         return [*self._alternatives[position], *found]
 
     def _tell(self, position: int, progress: Progress) -> None:

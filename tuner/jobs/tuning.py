@@ -293,7 +293,7 @@ def run(
     began with.
     """
     from tuner.search.loop import TuningLoop
-    from tuner.search.transfer import transferred
+    from tuner.search.transfer import source_of
 
     job = store.job(job_id)
     spec = job.spec
@@ -336,7 +336,7 @@ def run(
             rung=rung,
             on_progress=on_progress,
             stop=stop,
-            transfers=transferred(store, job, kernel, space),
+            source=source_of(store, job, kernel, space),
             baseline=baseline_of(spec.baseline, spec.generator, kernel, spec.problem, space),
             abandon=abandon,
         )

@@ -14,7 +14,6 @@ from tuner.keeping.best import Lookup, Standing, first_valid, in_order
 from tuner.keeping.store import (
     TrialStore,
     as_requested,
-    best_of,
     claim_lost,
     pick_batch_id,
     pick_job_id,
@@ -32,7 +31,6 @@ from tuner.records.trial import (
     JobRequest,
     JobSpec,
     JobState,
-    PastTrial,
     PendingTrial,
     Promotion,
     RemainingGain,
@@ -272,35 +270,28 @@ class MemoryStore(TrialStore):
         with self._lock:
             return [p for _, p in sorted(self._promotions[self.job(job_id).id].items())]
 
-    def near_trials(
-        self,
-        problem: Problem,
-        *,
-        before: float,
-        problems: int,
-        each: int,
-        cache: CacheState = "warm",
-        audience: str = "",
-        prefer: Preference = "robust",
-    ) -> list[PastTrial]:
+    def near_jobs(
+        self, spec: JobSpec, *, before: float, least: int, most: int, audience: str = ""
+    ) -> list[Job]:
+        asked = spec.problem
         with self._lock:
-            by_problem: dict[Problem, list[PastTrial]] = {}
-            for job in self._jobs.values():
+            known: dict[Problem, tuple[int, Job]] = {}
+            for job in sorted(self._jobs.values(), key=lambda job: job.id):
+                other, asks = job.spec.problem, (job.spec.generator, job.spec.cache)
+                if other == asked or not _same_kernel(other, asked):
+                    continue
+                if asks != (spec.generator, spec.cache):
+                    continue
                 if job.submission.audience not in ("", audience):
                     continue
-                other = job.spec.problem
-                if other != problem and _same_kernel(other, problem) and job.spec.cache == cache:
-                    by_problem.setdefault(other, []).extend(
-                        PastTrial(job.id, other, trial)
-                        for trial in self._trials[job.id].values()
-                        if trial.finished_at <= before
-                    )
-        found: list[list[PastTrial]] = []
-        for other in sorted(by_problem, key=lambda p: (problem_distance(p, problem), p.digest)):
-            fastest = best_of(by_problem[other], each, prefer)
-            if fastest and len(found) < problems:
-                found.append(fastest)
-        return [past for fastest in found for past in fastest]
+                trials = self._trials[job.id].values()
+                measured = sum(
+                    t.finished_at <= before and t.measurement is not None for t in trials
+                )
+                if measured >= max(least, known[other][0] + 1 if other in known else 1):
+                    known[other] = measured, job
+        nearest = sorted(known, key=lambda p: (problem_distance(p, asked), p.digest))
+        return [known[problem][1] for problem in nearest[:most]]
 
     def artifact(self, digest: str) -> Artifact:
         try:

@@ -13,14 +13,13 @@ from tuner.identity import digest_of_bytes
 from tuner.keeping.best import Lookup
 from tuner.measure.farm.roster import Roster
 from tuner.records.batch import Batch, BatchPlan, NewJob
-from tuner.records.candidate import FIDELITIES, Artifact, CacheState, Preference, Problem
+from tuner.records.candidate import Artifact, Problem
 from tuner.records.trial import (
     CountedTrial,
     Job,
     JobRequest,
     JobSpec,
     JobState,
-    PastTrial,
     PendingTrial,
     Promotion,
     RemainingGain,
@@ -28,7 +27,7 @@ from tuner.records.trial import (
     Submission,
     Trial,
 )
-from tuner.space import Config, Space
+from tuner.space import Space
 
 
 class TrialStore(ABC):
@@ -176,27 +175,16 @@ class TrialStore(ABC):
         """All promotions, pending ones too, by the number of their trial."""
 
     @abstractmethod
-    def near_trials(
-        self,
-        problem: Problem,
-        *,
-        before: float,
-        problems: int,
-        each: int,
-        cache: CacheState = "warm",
-        audience: str = "",
-        prefer: Preference = "robust",
-    ) -> list[PastTrial]:
-        """The best verified trials of jobs on the problems most like ``problem``.
+    def near_jobs(
+        self, spec: JobSpec, *, before: float, least: int, most: int, audience: str = ""
+    ) -> list[Job]:
+        """The jobs most like one by ``spec``, nearest first (:func:`problem_distance`).
 
-        The problems are of the same version of its kernel, without ``problem`` itself: the
-        ``problems`` nearest ones that have such a trial, nearest first
-        (:func:`problem_distance`). Each contributes its ``each`` best trials of different
-        configs by ``prefer``, best first, all of them measured with ``cache`` at the highest
-        fidelity it has. Trials that finished after ``before`` (Unix seconds) do not count, so that
-        asking again later gives the same, nor do those of private jobs, except the ``audience``'s
-        own. They are hints for a search, not answers: their order does not depend on the current
-        toolchain.
+        They are on ``most`` other problems of the same version of its kernel, with its generator
+        and state of the cache. Of each problem it is the job with the most measured trials, at
+        least ``least``, that finished by ``before`` (Unix seconds): asking again later gives the
+        same. Private jobs are found by their ``audience`` alone. They are hints for a search, not
+        answers: the toolchain may be another.
         """
 
     @abstractmethod
@@ -250,22 +238,6 @@ def problem_distance(one: Problem, other: Problem) -> float:
     ]
     elsewhere = [one.contract != other.contract, one.target.arch != other.target.arch]
     return math.hypot(*ratios, *elsewhere, 0.1 * (one.target != other.target))
-
-
-def best_of(past: Iterable[PastTrial], each: int, prefer: Preference) -> list[PastTrial]:
-    """The ``each`` best of measured trials, one a config, of the highest fidelity there is."""
-    measured = [(p.trial.measurement, p) for p in past if p.trial.measurement is not None]
-    if not measured:
-        return []
-    highest = max(FIDELITIES.index(m.fidelity) for m, _ in measured)
-    alike = [
-        (m.ranked_cycles(prefer), p) for m, p in measured if FIDELITIES.index(m.fidelity) == highest
-    ]
-    alike.sort(key=lambda pair: (pair[0], pair[1].job, pair[1].trial.number))
-    by_config: dict[Config, PastTrial] = {}
-    for _, past_trial in alike:
-        by_config.setdefault(past_trial.trial.config, past_trial)
-    return list(by_config.values())[:each]
 
 
 def pick_job_id(given: str, ids: Iterable[str], batches: Iterable[str] = ()) -> str:

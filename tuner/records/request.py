@@ -272,7 +272,7 @@ class SearchOptions:
     )
     transfer: bool = option(
         True,
-        "Begin with the best configs of jobs on similar problems.",
+        "Learn from a job on a similar problem.",
         SEARCH,
         see="search.md#warm-start",
     )

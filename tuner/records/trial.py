@@ -181,8 +181,8 @@ class PendingTrial:
     number: int
     config: Config
     origin: str
-    """The proposer: ``default``, ``textbook``, ``transfer:JOB-TRIAL``, in a set ``neighbour``,
-    or the sampler's name."""
+    """The proposer: ``default``, ``textbook``, in a set ``transfer:JOB-TRIAL`` or ``neighbour``, or
+    the sampler's name."""
 
 
 @dataclass(frozen=True)
@@ -241,15 +241,6 @@ class CountedTrial:
     artifact_digest: str
     cycles: int
     event_counts: Mapping[str, Any] | None = field(hash=False)
-
-
-@dataclass(frozen=True)
-class PastTrial:
-    """A measured trial of an earlier job, and the problem it was a candidate for."""
-
-    job: str
-    problem: Problem
-    trial: Trial
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from optuna.trial import Trial
 
 from tuner.space import Config, Knob, KnobValue, Space
 
+FIXED = "fixed_params"
+"""Optuna's system attribute of a trial that no sampler proposed."""
+
 
 def distributions(space: Space) -> dict[str, BaseDistribution]:
     """The distribution of every knob that offers a choice, by name."""

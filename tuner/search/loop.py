@@ -44,6 +44,7 @@ from tuner.search.known import KnownObjects
 from tuner.search.ladder import Ladder, Rung, SearchProgress, progress_of
 from tuner.search.proposer import Proposal, Proposer
 from tuner.search.remaining import GainWatch
+from tuner.search.samplers import Source
 from tuner.search.stopping import (
     Improvements,
     reason_of,
@@ -128,6 +129,7 @@ class TuningLoop:
         rung: Rung | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         stop: threading.Event | None = None,
+        source: Source | None = None,
         transfers: Sequence[tuple[Config, str]] = (),
         with_default: bool = True,
         baseline: Baseline | None = None,
@@ -135,7 +137,7 @@ class TuningLoop:
     ) -> None:
         """The ``baseline`` comes first, if there is one, then the textbook config, ``transfers``
         with their origins, and what else the generator begins with. The default, if it is wanted,
-        follows the first valid trial.
+        follows the first valid trial. The sampler may learn from ``source``, too.
 
         ``abandon`` ends what generator and measurer are doing; it is called, from any thread, when
         that outlasts the seconds of the job. Without it everything is waited for.
@@ -158,6 +160,7 @@ class TuningLoop:
             self._objectives,
             generator.alternatives,
             self._told,
+            source,
         )
         self._known = KnownObjects(
             generator, Candidate(self._problem, Config({}), job.spec.generator)

@@ -17,7 +17,7 @@ from tuner.problem.objectives import DEFAULT_OBJECTIVES, figures_of
 from tuner.records.outcome import Outcome
 from tuner.records.trial import FiguresOf, Trial
 from tuner.search import encoding
-from tuner.search.samplers import SpaceExhaustedError, find_sampler
+from tuner.search.samplers import Source, SpaceExhaustedError, find_sampler
 from tuner.space import Config, Knob, KnobValue, Space
 
 if TYPE_CHECKING:
@@ -114,19 +114,23 @@ class Proposer:
         objectives: Sequence[str] = DEFAULT_OBJECTIVES,
         alternatives: Alternatives | None = None,
         figures: FiguresOf | None = None,
+        source: Source | None = None,
     ) -> None:
         """A result is told as its figures of ``objectives``, in their order; ``figures`` gives
         those of a trial that is replayed, if they are not its measurement's. ``alternatives`` are
-        those of the code generator that ``space`` is of."""
+        those of the code generator that ``space`` is of. The sampler may learn from ``source``."""
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._space = space
         self._distributions = encoding.distributions(space)
         self._objectives = objectives
         self._figures = figures or (lambda trial: figures_of(trial.measurement, objectives))
-        self._sampler = find_sampler(sampler)
-        self._study = optuna.create_study(
-            sampler=self._sampler.make(space, seed), directions=["minimize"] * len(objectives)
+        self._name, self._sampler = sampler, find_sampler(sampler)
+        made = (
+            self._sampler.make(space, seed)
+            if source is None
+            else self._sampler.make_after(source, space, seed)
         )
+        self._study = optuna.create_study(sampler=made, directions=["minimize"] * len(objectives))
         self._random = Random(seed)  # noqa: S311 - a search, not a secret
         self._seen: set[str] = set()
         self._alternatives = None if self._sampler.walks_all else alternatives
@@ -150,6 +154,7 @@ class Proposer:
         for trial in trials:
             self._note(trial.config)
             params = encoding.encode(self._space, trial.config)
+            given = trial.origin != self._name
             figures = self._figures(trial)
             if figures:
                 self._shares.learned(trial.config, figures[0])
@@ -159,6 +164,7 @@ class Proposer:
                     values=[float(figure) for figure in figures] if figures else None,
                     params=params,
                     distributions={name: self._distributions[name] for name in params},
+                    system_attrs={encoding.FIXED: params} if given else {},
                 )
             )
 

@@ -1,24 +1,24 @@
-"""Neighbour transfer: a search begins with the best configs found for near problems.
+"""Neighbour transfer: a search learns from what was measured for a near problem.
 
-Their configs are projected into the space of the new problem and tried first, before its default
-and textbook configs: one of them is often near the best already. The samplers learn from them as
-from any other trial.
+A job takes the results of the most similar job in the store, their configs projected into its own
+space and their cycles relative to the textbook config's (:func:`source_of`). The sampler decides
+how far to believe them.
 
-A job takes them from the store, of jobs that ended before. The searches of a workload set also
-take them from each other while they run (:class:`Relative`). There a config is judged by its gain
+The searches of a workload set also take configs from each other while they run (:class:`Relative`).
+There a config is judged by its gain
 over the textbook config on every problem it was tried on, similar problems counting most: one that
 helped a single layer is tried on those like it, and its gain there decides whether it is tried on
-the rest. To have something to hand on, each search of a set begins near its best known config,
-with changes of one knob, other ones in each: random configs of the space are seldom better than a
-textbook's, and no search of a set has the trials to find the few that are.
+the rest. To have something to hand on, each search of a set without a near job begins near its best
+known config, with changes of one knob, other ones in each: random configs of the space are seldom
+better than a textbook's, and no search of a set has the trials to find the few that are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from functools import partial
 from random import Random
 
 from tuner.codegen import starts_of
@@ -26,19 +26,15 @@ from tuner.executor.baselines import is_foreign
 from tuner.keeping.store import TrialStore, problem_distance
 from tuner.kernels import Kernel
 from tuner.problem.workload import Problem
-from tuner.records.trial import Job, PastTrial, Trial
+from tuner.records.trial import Job, Trial
+from tuner.search.samplers import Source
 from tuner.space import Config, Space
 
 ORIGIN = "transfer"
-_PROBLEMS, _EACH = 2, 4
-"""Four configs, because the order of the best ones changes from shape to shape, and of two
-problems, because the nearest may have been searched badly."""
-_LOOKED_AT = 32
-"""Trials of a problem that the four are chosen from."""
-_APART = 3
-"""Knobs in which they differ from each other, at least. The four fastest are often one schedule but
-for a knob: where that is not near the best here, they cost four trials and taught the search what
-one would have."""
+_LEAST_KNOWN, _MOST_KNOWN = 10, 100
+"""Results of a job that is learned from: fewer say too little, more cost too much time."""
+_JOBS = 3
+"""Near jobs that are looked at: the first may have no textbook config."""
 TEXTBOOK = "textbook"
 """The origin of the baseline trial, which all others are compared with."""
 NEIGHBOUR = "neighbour"
@@ -51,64 +47,51 @@ _DOUBT = 0.25
 """The weight of a prior gain of zero: that of one problem at distance 1."""
 
 
-def transferred(
-    store: TrialStore, job: Job, kernel: Kernel, space: Space, *, improved: bool = False
-) -> list[tuple[Config, str]]:
-    """The stored configs that ``job`` begins with, and the origin ``transfer:JOB-TRIAL`` of each;
-    none if the job asks for none.
+def source_of(store: TrialStore, job: Job, kernel: Kernel, space: Space) -> Source | None:
+    """What ``job`` learns from; ``None`` if it asks for nothing, or no job is near.
 
-    The same on every call: only trials stored when the job was submitted count, and with
-    ``improved`` only those faster than the textbook config of their own job.
+    The same on every call: only trials stored when the job was submitted count. Their cycles are
+    those that ``job`` ranks by.
     """
     if not job.spec.transfer:
-        return []
-    past = store.near_trials(
-        job.spec.problem,
+        return None
+    near = store.near_jobs(
+        job.spec,
         before=job.created_at,
-        problems=_PROBLEMS,
-        each=_LOOKED_AT,
-        cache=job.spec.cache,
+        least=_LEAST_KNOWN,
+        most=_JOBS,
         audience=job.submission.audience,
-        prefer=job.spec.prefer,
     )
-    if improved:
-        past = _before_textbook(past)
-    default = starts_of(job.spec.generator, kernel, job.spec.problem)["default"]
-    found: dict[Config, str] = {}
-    for _, trials in groupby(past, key=lambda one: one.problem.digest):
-        own: dict[Config, str] = {}
-        for one in trials:
-            if not is_foreign(one.trial.origin):
-                config = project(space, one.trial.config, default)
-                own.setdefault(config, f"{ORIGIN}:{one.job}-{one.trial.number}")
-        chosen = unlike([*own], found)
-        found |= {config: own[config] for config in chosen}
-    return list(found.items())
+    own = starts_of(job.spec.generator, kernel, job.spec.problem)
+    for past in near:
+        cycles = {
+            t.config: t.measurement.ranked_cycles(job.spec.prefer)
+            for t in store.trials(past.id)
+            if t.measurement and t.finished_at <= job.created_at and not is_foreign(t.origin)
+        }
+        textbook = starts_of(past.spec.generator, kernel, past.spec.problem)[TEXTBOOK]
+        if textbook in cycles:
+            projected = partial(project, space, default=own["default"])
+            return source_for(cycles, textbook, own[TEXTBOOK], projected)
+    return None
 
 
-def unlike(ranked: Sequence[Config], taken: Iterable[Config] = ()) -> list[Config]:
-    """The first few of ``ranked`` that are well apart from each other and from those ``taken``."""
-    before, found = list(taken), list[Config]()
-    for config in ranked:
-        if len(found) < _EACH and all(_differing(config, o) >= _APART for o in (*before, *found)):
-            found.append(config)
-    return found
-
-
-def _differing(one: Config, other: Config) -> int:
-    return sum(one.get(name) != other.get(name) for name in one.keys() | other.keys())
-
-
-def _before_textbook(past: Sequence[PastTrial]) -> list[PastTrial]:
-    """Of trials sorted fastest first for each problem, those faster than a textbook config."""
-    kept: list[PastTrial] = []
-    reached: set[str] = set()
-    for one in past:
-        if one.trial.origin == "textbook":
-            reached.add(one.problem.digest)
-        elif one.problem.digest not in reached:
-            kept.append(one)
-    return kept
+def source_for(
+    cycles: Mapping[Config, int],
+    textbook: Config,
+    own: Config,
+    projected: Callable[[Config], Config],
+) -> Source:
+    """What another search measured, for one whose textbook config is ``own``: ``projected`` gives
+    the nearest config of its space. Of many results it is the better half, and others evenly."""
+    ranked = sorted(cycles, key=lambda config: cycles[config])
+    half = _MOST_KNOWN // 2
+    rest = ranked[half:]
+    some = [*ranked[:half], *rest[:: max(1, math.ceil(len(rest) / half))]]
+    results: dict[Config, float] = {}
+    for config in some:
+        results.setdefault(projected(config), cycles[config] / cycles[textbook])
+    return Source(own, tuple(results.items()))
 
 
 def project(space: Space, config: Config, default: Config) -> Config:

@@ -374,12 +374,18 @@ def test_a_private_best_answers_its_owner_alone_and_hides_no_shared_one(
     assert best(ann).json()["id"] == best(bob).json()["id"] == faster
 
 
-def test_nobody_begins_with_what_is_private(store: SqlStore, secret: Secret) -> None:
+def test_nobody_learns_from_what_is_private(store: SqlStore, secret: Secret) -> None:
     near = problem(m=64, n=128, k=256)
 
     def past(audience: str) -> list[str]:
-        found = store.near_trials(near, before=9e9, problems=2, each=2, audience=audience)
-        return [one.job for one in found]
+        found = store.near_jobs(
+            JobSpec(problem=near, generator="halide"),
+            before=9e9,
+            least=1,
+            most=2,
+            audience=audience,
+        )
+        return [one.id for one in found]
 
     assert (past(ANN), past("bob"), past("")) == ([secret.job], [], [])
 

@@ -67,7 +67,7 @@ def test_works_in_any_study_and_never_repeats():
 
 
 def test_the_model_looks_elsewhere_before_it_follows_what_it_was_given():
-    """What other jobs hand on lies close together."""
+    """What other searches of a set hand on lies close together."""
     proposer = Proposer(LARGE, "surrogate", 0)
     given = [Config({**dict.fromkeys(NAMES, 8), "k0": k, "form": "a"}) for k in range(1, 5)]
     for config in given:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tuner.errors import UserError
 from tuner.records.request import DEFAULT_FOR_SEVERAL, DEFAULT_SAMPLER
 from tuner.registry import Registry
-from tuner.search.samplers.sampler import Sampler, SpaceExhaustedError
+from tuner.search.samplers.sampler import Sampler, Source, SpaceExhaustedError
 
 if TYPE_CHECKING:
     from tuner.space import Space
@@ -77,6 +77,7 @@ __all__ = [
     "DEFAULT_FOR_SEVERAL",
     "DEFAULT_SAMPLER",
     "Sampler",
+    "Source",
     "SpaceExhaustedError",
     "find_sampler",
     "require_fits",

@@ -5,6 +5,10 @@ are in each knob: by rank for an ordered knob, same or not for a categorical one
 over the knobs (Duvenaud, Nickisch and Rasmussen 2011, additive Gaussian processes): the worth of a
 choice whatever the others are shows in a few trials, long before any of them is repeated. The
 weights (how much a knob matters) and the mix are fitted to the data.
+
+Some of the rows may be results of another job, on a similar problem. Their covariance with the own
+ones is multiplied by the correlation of both jobs (Bonilla, Chai and Williams 2007, multi-task
+Gaussian processes), which is fitted, too: what does not agree with the own results tells nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from tuner.space import Space
 Floats = NDArray[np.float64]
 Features = NDArray[np.float32]
 Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 _Real = TypeVar("_Real", np.float32, np.float64)
 
 _MAIN_DECAY = 2.0
@@ -36,6 +41,8 @@ _NOISE_MEAN, _NOISE_SPREAD = -5.0, 1.5
 """Priors of the logarithms."""
 _BALANCE_SPREAD = 1.0
 """Prior of the log odds of the two terms of the covariance; the mean is even odds."""
+_KINSHIP_MEAN, _KINSHIP_SPREAD = math.log(9.0), 2.0
+"""Prior of the log odds of the correlation of two jobs; the mean is 0.9."""
 _JITTER = 1e-6
 """Added to the diagonal of a covariance: rounding must not make it singular."""
 _FIRST_LENGTH, _LENGTHS = 0.3, (0.01, 0.6)
@@ -53,7 +60,8 @@ class Pairwise:
 
     ``later`` and ``earlier`` are the rows of a pair, shape (pairs,): the lower triangle of the
     matrix of all rows with all. ``distances`` and ``mains`` have shape (knobs, pairs): the squared
-    distance in each knob, and the knob's own term of the covariance.
+    distance in each knob, and the knob's own term of the covariance. ``across``, shape (pairs,),
+    is 1 for a pair of two jobs, else 0.
     """
 
     rows: int
@@ -61,6 +69,7 @@ class Pairwise:
     earlier: Indices
     distances: Floats
     mains: Floats
+    across: Floats
 
 
 @lru_cache(maxsize=256)
@@ -112,14 +121,16 @@ class Metric:
             form[start : start + size, start : start + size] = factor * block
         return form
 
-    def pairs(self, rows: Rows) -> Pairwise:
-        """The distances between all pairs of rows."""
+    def pairs(self, rows: Rows, others: Mask | None = None) -> Pairwise:
+        """The distances between all pairs of rows; ``others`` marks those of another job."""
         later, earlier = _lower_triangle(len(rows))
         places = self._places(rows).T
         starts = (places * self._sizes[:, None] + self._tables_starts[:, None])[:, later]
         entries = starts + places[:, earlier]
         distances, mains = (table[entries] for table in self._tables)
-        return Pairwise(len(rows), later, earlier, distances, mains)
+        marked = np.zeros(len(rows), bool) if others is None else others
+        across = (marked[later] != marked[earlier]).astype(np.float64)
+        return Pairwise(len(rows), later, earlier, distances, mains, across)
 
 
 def _distances(choices: int, *, ordered: bool) -> Floats:
@@ -137,24 +148,32 @@ def _distances(choices: int, *, ordered: bool) -> Floats:
 
 @dataclass
 class Settings:
-    """The fitted settings: logarithms of the knobs' weights and of the noise, and the mix."""
+    """The fitted settings: logarithms of the knobs' weights and of the noise, the mix, and the
+    correlation with another job."""
 
     weights: Floats
     noise: float
     balance: float
     """Log odds of the sum over knobs against the product."""
+    kinship: float
+    """Log odds of the correlation of two jobs."""
     typical_weight: float
     """The mean of the prior of weights."""
 
     @classmethod
     def typical(cls, knobs: int, weight: float) -> Settings:
         """The settings without data; ``weight`` is a logarithm."""
-        return cls(np.full(knobs, weight), _NOISE_MEAN, 0.0, weight)
+        return cls(np.full(knobs, weight), _NOISE_MEAN, 0.0, _KINSHIP_MEAN, weight)
 
     @property
     def main_share(self) -> float:
         """The part of the variance that is a sum over the knobs."""
         return 1.0 / (1.0 + math.exp(-self.balance))
+
+    @property
+    def correlation(self) -> float:
+        """Of the results of two jobs, 0 to 1."""
+        return 1.0 / (1.0 + math.exp(-self.kinship))
 
     @property
     def shares(self) -> Floats:
@@ -163,29 +182,30 @@ class Settings:
         return np.asarray(weights / weights.sum())
 
     def moved(self, moves: Floats) -> Settings:
-        """These less ``moves`` (weights, noise, balance), within bounds."""
-        return Settings(
-            np.clip(self.weights - moves[:-2], *_BOUNDS),
-            float(np.clip(self.noise - moves[-2], *_BOUNDS)),
-            float(np.clip(self.balance - moves[-1], *_BOUNDS)),
-            self.typical_weight,
-        )
+        """These less ``moves`` (weights, noise, balance, kinship), within bounds."""
+        moved = np.clip(self._fitted() - moves, *_BOUNDS)
+        noise, balance, kinship = map(float, moved[-3:])
+        return Settings(moved[:-3], noise, balance, kinship, self.typical_weight)
 
     def penalty(self) -> float:
         """Minus the logarithm of the prior."""
         return 0.5 * float((self._from_prior() ** 2).sum())
 
     def penalty_slope(self) -> Floats:
-        """The slope of :meth:`penalty` in each weight, in the noise and in the balance."""
+        """The slope of :meth:`penalty` in all that is fitted, in the order of :meth:`moved`."""
         return np.asarray(self._from_prior() / self._spreads())
 
+    def _fitted(self) -> Floats:
+        return np.array([*self.weights, self.noise, self.balance, self.kinship])
+
     def _from_prior(self) -> Floats:
-        away = [*(self.weights - self.typical_weight), self.noise - _NOISE_MEAN, self.balance]
-        return np.asarray(np.array(away) / self._spreads())
+        weights = [self.typical_weight] * len(self.weights)
+        means = np.array([*weights, _NOISE_MEAN, 0.0, _KINSHIP_MEAN])
+        return np.asarray((self._fitted() - means) / self._spreads())
 
     def _spreads(self) -> Floats:
         weights = [_WEIGHT_SPREAD] * len(self.weights)
-        return np.array([*weights, _NOISE_SPREAD, _BALANCE_SPREAD])
+        return np.array([*weights, _NOISE_SPREAD, _BALANCE_SPREAD, _KINSHIP_SPREAD])
 
 
 def loss_and_slope(pairs: Pairwise, targets: Floats, settings: Settings) -> tuple[float, Floats]:
@@ -200,18 +220,23 @@ def loss_and_slope(pairs: Pairwise, targets: Floats, settings: Settings) -> tupl
     product = (1.0 + root + root * root / 3.0) * decay
     apart = shares @ pairs.mains - product
     noise = math.exp(settings.noise)
+    correlation = settings.correlation
+    related = 1.0 - (1.0 - correlation) * pairs.across
+    own = product + main_share * apart
     kernel = np.zeros((pairs.rows, pairs.rows))
-    kernel[pairs.later, pairs.earlier] = product + main_share * apart
+    kernel[pairs.later, pairs.earlier] = related * own
     kernel[np.diag_indices_from(kernel)] = 1.0 + noise + _JITTER
     try:
         half = inverse_root(kernel)
     except np.linalg.LinAlgError:
-        return math.inf, np.zeros(len(weights) + 2)
+        return math.inf, np.zeros(len(weights) + 3)
     inverse = half.T @ half
     alpha = inverse @ targets
     value = 0.5 * float(targets @ alpha) - float(np.log(np.diag(half)).sum())
     # Both triangles count; on the diagonal distances and what the terms differ in are nothing.
     misfit = 2.0 * (inverse[pairs.later, pairs.earlier] - alpha[pairs.later] * alpha[pairs.earlier])
+    by_kinship = correlation * (1.0 - correlation) * float((pairs.across * own) @ misfit)
+    misfit *= related
 
     # Of the product by the squared distance: -5/6 (1 + root) exp(-root).
     by_distance = misfit * ((-5.0 / 6.0) * (1.0 + root) * decay)
@@ -221,7 +246,7 @@ def loss_and_slope(pairs: Pairwise, targets: Floats, settings: Settings) -> tupl
     by_noise = noise * float(np.trace(inverse) - alpha @ alpha)
     by_balance = main_share * (1.0 - main_share) * float(apart @ misfit)
     by_weight = (1.0 - main_share) * by_weight + main_share * by_share
-    slope = 0.5 * np.append(by_weight, (by_noise, by_balance))
+    slope = 0.5 * np.append(by_weight, (by_noise, by_balance, by_kinship))
     return value + settings.penalty(), slope + settings.penalty_slope()
 
 
@@ -234,8 +259,8 @@ class Fitter:
 
     def __init__(self, knobs: int, typical_weight: float) -> None:
         self.settings = Settings.typical(knobs, typical_weight)
-        self._lengths = np.full(knobs + 2, _FIRST_LENGTH)
-        self._signs = np.zeros(knobs + 2)
+        self._lengths = np.full(knobs + 3, _FIRST_LENGTH)
+        self._signs = np.zeros(knobs + 3)
 
     def fit(self, pairs: Pairwise, targets: Floats, steps: int) -> Settings:
         """The best settings met in ``steps`` steps from those of the last time."""
@@ -269,15 +294,26 @@ class GaussianProcess:
     """The posterior for some rows and standardized targets.
 
     Rows beyond the targets count as measured at what is expected of them: that leaves the mean
-    where it is everywhere, and takes from the deviation.
+    where it is everywhere, and takes from the deviation. ``others`` marks rows of another job.
     """
 
-    def __init__(self, metric: Metric, rows: Rows, targets: Floats, settings: Settings) -> None:
+    def __init__(
+        self,
+        metric: Metric,
+        rows: Rows,
+        targets: Floats,
+        settings: Settings,
+        others: Mask | None = None,
+    ) -> None:
         self._form = metric.form(np.exp(settings.weights))
         self._mixed = 1.0 - settings.main_share
         self._main_form = metric.main_form(settings.main_share * settings.shares)
         self._known = metric.features(rows)
+        self._related = np.ones(len(rows), np.float32)
         kernel = self._covariance(self._known, self._known).astype(np.float64)
+        if others is not None:
+            self._related[others] = settings.correlation
+            kernel[others[:, None] != others] *= settings.correlation
         kernel[np.diag_indices_from(kernel)] = 1.0 + np.exp(settings.noise) + _JITTER
         self._root = inverse_root(kernel)
         told = self._root[: len(targets), : len(targets)]
@@ -293,7 +329,7 @@ class GaussianProcess:
 
     def predict(self, features: Features) -> tuple[Floats, Floats]:
         """Mean and standard deviation at each row of features."""
-        cross = self._covariance(features, self._known)
+        cross = self._covariance(features, self._known) * self._related
         mean = cross @ self._alpha
         half = cross @ self._root.T.astype(np.float32)
         variance = 1.0 - np.einsum("ij,ij->i", half, half)
@@ -306,7 +342,7 @@ class GaussianProcess:
 
         Deviations from the mean are ``wider`` times those of the posterior.
         """
-        cross = self._covariance(features, self._known).astype(np.float64)
+        cross = (self._covariance(features, self._known) * self._related).astype(np.float64)
         half = cross @ self._root.T
         joint = self._covariance(features, features).astype(np.float64) - half @ half.T
         noise = rng.standard_normal((draws, len(features)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.search.encoding import distributions, encode, with_choice
+from tuner.search.encoding import FIXED, distributions, encode, with_choice
 from tuner.search.samplers.sampler import SpaceExhaustedError
 from tuner.space import Config, KnobValue, Space
 
@@ -113,6 +114,10 @@ class History:
     cycles: list[float] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
+    vain: int = 0
+    """Results of the sampler's proposals, failures too, since the latest gain by whatever trial."""
+    most_vain: int = 0
+    """The most that there have been of these between two gains."""
 
     @property
     def seen(self) -> list[int]:
@@ -142,7 +147,7 @@ class ConfigSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        if "fixed_params" in trial.system_attrs:
+        if FIXED in trial.system_attrs:
             return {}
         config = self.next_config(study, trial)
         return {} if config is None else encode(self._space, config)
@@ -209,11 +214,18 @@ class PointSampler(ConfigSampler):
         row = self._row(trial)
         if row is None:
             return
+        told = self._finished
         if trial.state is TrialState.COMPLETE and trial.value is not None:
-            self._finished.done.append(row)
-            self._finished.cycles.append(trial.value)
+            gains = trial.value < min(told.cycles, default=math.inf)
+            told.done.append(row)
+            told.cycles.append(trial.value)
         elif trial.state is TrialState.PRUNED:
-            self._finished.failed.append(row)
+            gains = False
+            told.failed.append(row)
+        else:
+            return
+        told.vain = 0 if gains else told.vain + (FIXED not in trial.system_attrs)
+        told.most_vain = max(told.most_vain, told.vain)
 
     def _row(self, trial: FrozenTrial) -> int | None:
         config = self._config(trial.params)

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
-    from tuner.space import Space
+    from tuner.space import Config, Space
 
 
 class SpaceExhaustedError(Exception):
     """Every valid config has been proposed."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What an earlier job on a similar problem measured, as configs of this space.
+
+    ``results`` has the cycles of each config there over those of that job's textbook config;
+    ``textbook`` is that of the job that learns from them.
+    """
+
+    textbook: Config
+    results: Sequence[tuple[Config, float]]
 
 
 class Sampler(ABC):
@@ -39,6 +53,10 @@ class Sampler(ABC):
     @abstractmethod
     def make(self, space: Space, seed: int) -> BaseSampler:
         """A fresh Optuna sampler for ``space``. Raises what :meth:`require_fits` raises."""
+
+    def make_after(self, source: Source, space: Space, seed: int) -> BaseSampler:
+        """A fresh one that may learn from ``source`` as well; by default it does not."""
+        return self.make(space, seed)
 
     def require_fits(self, space: Space) -> None:
         """Checks quickly that it can search ``space``; by default it can search any.

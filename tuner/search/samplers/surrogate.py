@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -16,11 +17,12 @@ from tuner.search.samplers.gaussian_process import (
     Floats,
     GaussianProcess,
     Indices,
+    Mask,
     Metric,
     Settings,
 )
-from tuner.search.samplers.points import History, PointSampler, Rows
-from tuner.search.samplers.sampler import Sampler
+from tuner.search.samplers.points import History, Points, PointSampler, Rows
+from tuner.search.samplers.sampler import Sampler, Source
 from tuner.space import Space
 
 CHOSEN_ON = frozenset({"add_u8", "depthwise_conv2d_u8"})
@@ -30,8 +32,8 @@ _SPREAD_TRIALS = 4
 """Trials before the model is asked. This one setting was chosen on all tables: of 3, 4, 5, 6 and 8,
 it is best after 20 trials; with one table left out the others choose it in 15 cases of 16."""
 _LEAST_SPREAD = 2
-"""Of these, trials that are spread out whatever configs a search begins with: those that other jobs
-hand on lie close together, and alone had the model look nowhere else."""
+"""Of these, trials that are spread out whatever configs a search begins with: those that
+searches of a set hand on lie close together, and alone had the model look nowhere else."""
 _MOST_GIVEN = 20
 """Results after which that is over: a search that is resumed has had it."""
 _SPREAD_CHOICES = 30
@@ -54,6 +56,9 @@ _REFIT = 4
 """With many results known, one more moves the weights little: trials between two fits."""
 _CHUNK = 150
 """Configs whose validity is predicted at once, the most promising first."""
+_VAIN = 3
+"""Proposals in a row without a gain, besides those of candidates in flight, after which a source is
+dropped: what it has to say has been tried."""
 _WORST = 3.0
 """Results further above the median than this many times the best's distance below it count as
 equally bad."""
@@ -64,6 +69,23 @@ _CYCLES_WEIGHT, _VALIDITY_WEIGHT = 0.0, -2.5
 _NORMAL = NormalDist()
 
 
+@dataclass(frozen=True)
+class _SourceRows:
+    """A :class:`Source` as rows of ``Points``, the best first; ``logs`` are those of its cycles,
+    relative to its textbook's."""
+
+    textbook: int
+    rows: Indices
+    logs: Floats
+
+    @classmethod
+    def of(cls, source: Source, points: Points) -> _SourceRows:
+        """``points`` gets those of its configs that it has not."""
+        rows = np.array([points.row_of(config) for config, _ in source.results], np.intp)
+        logs = np.log([ratio for _, ratio in source.results])
+        return cls(points.row_of(source.textbook), rows, np.asarray(logs))
+
+
 class SurrogateSampler(PointSampler):
     """Fits a Gaussian process to the logarithm of cycles and proposes the most promising config.
 
@@ -72,14 +94,20 @@ class SurrogateSampler(PointSampler):
     first few trials are spread out instead. The pool of rated configs holds the neighbourhood of
     the best and configs from anywhere. Candidates in flight are not proposed again, and count as
     measured at the cycles the model expects of them.
+
+    With a ``source`` the model begins with its results beside the own ones, both relative to the
+    textbook config's, as soon as that is measured here. It is dropped for good after some proposals
+    in a row without a gain.
     """
 
-    def __init__(self, space: Space, seed: int) -> None:
+    def __init__(self, space: Space, seed: int, source: Source | None = None) -> None:
         super().__init__(space, seed)
+        self._source = None if source is None else _SourceRows.of(source, self._points)
         self._rng = np.random.default_rng(seed)
         self._spread = 0
         self._metric = Metric(space)
         self._fitter = Fitter(len(space.knobs), _CYCLES_WEIGHT)
+        self._source_fitter = Fitter(len(space.knobs), _CYCLES_WEIGHT)
         self._validity_fitter = Fitter(len(space.knobs), _VALIDITY_WEIGHT)
         self._kept_features = self._metric.features(self._points.rows)
         self._known_features = len(self._points.rows)
@@ -92,6 +120,9 @@ class SurrogateSampler(PointSampler):
     def choose(self, history: History) -> int | None:
         order = np.argsort(history.cycles, kind="stable")
         best = [history.done[i] for i in order[:_BEST]]
+        source = self._source_for(history)
+        if source is not None:
+            best += source.rows[:_BEST].tolist()
         self._points.grow(best)
         self._extend_features()
         free = np.ones(len(self._points.rows), bool)
@@ -100,14 +131,15 @@ class SurrogateSampler(PointSampler):
             return None
         results = len(history.done) + len(history.failed)
         begins = self._spread < _LEAST_SPREAD and results < _MOST_GIVEN
-        if len(history.done) < 2 or results < _SPREAD_TRIALS or begins:
+        if begins or len(history.done) < 2 or results < _SPREAD_TRIALS:
             self._spread += 1
-            return self._farthest(free, history.seen)
+            if source is None:
+                return self._farthest(free, history.seen)
         pool = self._pool(free, best)
         known = _worth_knowing(order)
         logs = np.log(np.array(history.cycles)[known])
         rows = np.array(history.done)[known]
-        promise = self._promise(pool, rows, _standardized(logs), history)
+        promise = self._promise(pool, rows, logs, history, source)
         if history.failed:
             return self._best_valid(pool, promise, rows, history)
         return int(pool[int(np.argmax(promise))])
@@ -132,6 +164,14 @@ class SurrogateSampler(PointSampler):
             if total[best] > highest:
                 found, highest = int(pool[chunk[best]]), float(total[best])
         return found
+
+    def _source_for(self, history: History) -> _SourceRows | None:
+        """The source, while it is learned from."""
+        if history.most_vain >= _VAIN + len(history.pending):
+            self._source = None
+        if self._source is None or self._source.textbook not in history.done:
+            return None
+        return self._source
 
     def _extend_features(self) -> None:
         rows = self._points.rows
@@ -166,14 +206,30 @@ class SurrogateSampler(PointSampler):
         rest = self._rng.choice(others, _POOL - len(near), replace=False)
         return np.asarray(rows[np.concatenate([near, rest])])
 
-    def _promise(self, pool: Indices, rows: Indices, targets: Floats, history: History) -> Floats:
+    def _promise(
+        self,
+        pool: Indices,
+        rows: Indices,
+        logs: Floats,
+        history: History,
+        source: _SourceRows | None,
+    ) -> Floats:
         """Logarithm of the expected improvement of each config of the pool."""
+        own, fitter = len(rows), self._fitter
+        if source is not None:
+            fitter = self._source_fitter
+            rows = np.concatenate([rows, source.rows])
+            textbook = math.log(history.cycles[history.done.index(source.textbook)])
+            logs = np.concatenate([logs - textbook, source.logs])
+        targets = _standardized(logs)
         taken = self._points.rows[rows]
-        settings = self._fit(self._fitter, taken, targets, len(history.done))
+        others = np.arange(len(rows) + len(history.pending)) >= own
+        others[len(rows) :] = False
+        settings = self._fit(fitter, taken, targets, len(history.done), others[: len(rows)])
         both = np.concatenate([taken, self._points.rows[history.pending]])
-        model = GaussianProcess(self._metric, both, targets, settings)
+        model = GaussianProcess(self._metric, both, targets, settings, others)
         mean, deviation = model.predict(self._features[pool])
-        return _log_expected_improvement(mean, deviation, float(targets.min()))
+        return _log_expected_improvement(mean, deviation, float(targets[:own].min()))
 
     def _validity_model(
         self, done: Indices, failed: Sequence[int], results: int
@@ -192,10 +248,14 @@ class SurrogateSampler(PointSampler):
         )
         rows = self._points.rows[np.concatenate([valid, latest])]
         targets = np.concatenate([np.zeros(len(valid)), np.full(len(latest), -1.0)])
-        settings = self._fit(self._validity_fitter, rows, targets, results)
+        settings = self._fit(
+            self._validity_fitter, rows, targets, results, np.zeros(len(rows), bool)
+        )
         return GaussianProcess(self._metric, rows, targets, settings)
 
-    def _fit(self, fitter: Fitter, rows: Rows, targets: Floats, results: int) -> Settings:
+    def _fit(
+        self, fitter: Fitter, rows: Rows, targets: Floats, results: int, others: Mask
+    ) -> Settings:
         """The settings that ``fitter`` fits to these results, or to some of them if they are many.
 
         ``results`` counts all results so far: with many, most calls fit nothing.
@@ -204,9 +264,9 @@ class SurrogateSampler(PointSampler):
             return fitter.settings
         if len(rows) > _MOST_FITTED:
             some = self._rng.choice(len(rows), _MOST_FITTED, replace=False)
-            rows, targets = rows[some], targets[some]
+            rows, targets, others = rows[some], targets[some], others[some]
         steps = max(_LEAST_FIT_STEPS, min(_FIT_STEPS, _FIT_WORK // len(rows)))
-        return fitter.fit(self._metric.pairs(rows), targets, steps)
+        return fitter.fit(self._metric.pairs(rows, others), targets, steps)
 
 
 def _worth_knowing(order: Indices) -> Indices:
@@ -252,3 +312,6 @@ class Surrogate(Sampler):
 
     def make(self, space: Space, seed: int) -> BaseSampler:
         return SurrogateSampler(space, seed)
+
+    def make_after(self, source: Source, space: Space, seed: int) -> BaseSampler:
+        return SurrogateSampler(space, seed, source)
