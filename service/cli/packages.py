@@ -13,6 +13,7 @@ from service.cli.options import AsJson, ServerAddress, TargetName
 from service.cli.output import print_json, print_line, print_sentence, print_table
 from service.cli.statuses import Exit
 from service.json_forms import package_json
+from tuner.errors import UserError
 from tuner.problem.default_target import DEFAULT_TARGET
 
 if TYPE_CHECKING:
@@ -28,14 +29,44 @@ def new(
     kind: Annotated[
         str, typer.Option("--from", metavar="BUILD", help="How the code is made, such as c.")
     ] = "c",
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-generator", metavar="FILE.cpp", help="Write one for this Halide Generator."
+        ),
+    ] = None,
+    generator: Annotated[
+        str, typer.Option("--generator", metavar="NAME", help="Which one, if FILE.cpp has several.")
+    ] = "",
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="NAME=VALUE",
+            help="A GeneratorParam that is fixed, such as output.type=uint8; once for each.",
+        ),
+    ] = None,
 ) -> None:
     """Write a package to DIR that works as it is, to begin from."""
+    from tuner.packages.from_generator import write_package
     from tuner.packages.skeletons import write_skeleton
 
-    for path in write_skeleton(kind, folder):
+    fixed = dict(map(_assignment, params or ()))
+    if source is not None:
+        made = write_package(source, folder, generator, fixed)
+    else:
+        made = write_skeleton(kind, folder)
+    for path in made:
         print_line(f"wrote {path}")
     named = folder if folder.is_absolute() or str(folder).startswith(".") else f"./{folder}"
     print_line(f"next: hvxtune package check {folder}, then hvxtune tune {named}")
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise UserError(f"--param '{text[:64]}'", accepted="NAME=VALUE")
+    return name, value
 
 
 def check(

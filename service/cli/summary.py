@@ -88,14 +88,14 @@ def print_result(result: Mapping[str, Any], client: BlockingClient) -> None:
         print_sentence(f"waits: {result['waits']}")
     print_line()
     told = result.get("told_against")
-    marked = {
-        **({"baseline": result["baseline_trial"]} if result.get("baseline_trial") else {}),
-        "default schedule": result["default"],
-        "baseline" if result["generator"] == "package" else "textbook HVX": result["textbook"],
-        "best found": result["best"],
-    }
-    if result["textbook_is_unscheduled"]:
-        del marked["textbook HVX"]
+    is_package = result["generator"] == "package"
+    baseline = result.get("baseline_trial")
+    marked = {} if baseline is None else {"baseline": baseline}
+    if not (is_package and baseline and result["default"] is None):  # one config may be both
+        marked["default schedule"] = result["default"]
+    if not (is_package or result["textbook_is_unscheduled"]):
+        marked["textbook HVX"] = result["textbook"]
+    marked["best found"] = result["best"]
     unit = unit_of(marked.values())
     figures = [unit, "packets", "of roofline", "speed-up"]
     print_table(

@@ -21,7 +21,7 @@ from tuner.packages import files
 from tuner.packages.builds import Build, Making, find_build
 from tuner.packages.expressions import arithmetic, condition
 from tuner.packages.files import Package
-from tuner.packages.manifest import ArgumentTable, DataTable, value_at
+from tuner.packages.manifest import ArgumentTable, DataTable, buffer_of, is_input, value_at
 from tuner.packages.references import reference_of
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
@@ -81,7 +81,7 @@ class PackageKernel(PackagedKernel):
         return f"{PACKAGE_PREFIX}{self.package.manifest.name}"
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        return tuple(_spec(table, dict(params)) for table in self.package.manifest.buffers)
+        return tuple(buffer_of(table, params) for table in self.package.manifest.buffers)
 
     def tolerances(self) -> Mapping[str, Tolerance]:
         manifest = self.package.manifest
@@ -108,7 +108,7 @@ class PackageKernel(PackagedKernel):
 
     def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
         made = super().inputs(params, rng)
-        tables = [one for one in self.package.manifest.buffers if _is_input(one)]
+        tables = [one for one in self.package.manifest.buffers if is_input(one)]
         for at, table in enumerate(tables):
             if isinstance(table, ArgumentTable) and table.is_bounded and made[at].dtype.kind == "f":
                 least = table.minimum if table.minimum is not None else (table.maximum or 0) - 1
@@ -121,7 +121,7 @@ class PackageKernel(PackagedKernel):
 
     def allowed_inputs(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         """Within the range of each argument; data as it stands in the package."""
-        tables = [one for one in self.package.manifest.buffers if _is_input(one)]
+        tables = [one for one in self.package.manifest.buffers if is_input(one)]
         return [
             self._data(table, dict(params))
             if isinstance(table, DataTable)
@@ -196,8 +196,7 @@ class PackageKernel(PackagedKernel):
             if algorithm is None:
                 return ""
             inputs = [self.inputs(params, np.random.default_rng(0))]
-            values = {**params, **{one.name: one.value for one in self.scalars(params)}}
-            ((*theirs,),) = algorithm.references(values, self.buffers(params), inputs)
+            ((*theirs,),) = algorithm.references(self.buffers(params), inputs)
             ((*ours,),) = self.references(params, inputs)
         except UserError:
             return ""  # an algorithm that cannot be interpreted
@@ -248,24 +247,6 @@ def _within(array: Array, table: ArgumentTable) -> Array:
         bound = table.minimum if table.minimum is not None else table.maximum
         array = np.where(np.isnan(array), array.dtype.type(bound or 0), array)
     return np.clip(array, table.minimum, table.maximum).astype(array.dtype)
-
-
-def _is_input(table: ArgumentTable | DataTable) -> bool:
-    return isinstance(table, DataTable) or table.role == "input"
-
-
-def _spec(table: ArgumentTable | DataTable, params: dict[str, int]) -> BufferSpec:
-    shape = tuple(value_at(extent, params) for extent in table.shape)
-    if min(shape) < 1:
-        raise UserError(
-            f"{table.name} has the shape {list(shape)} for "
-            + " ".join(f"{name}={value}" for name, value in params.items()),
-            accepted="extents of 1 or more",
-            next_step="choose larger parameters",
-        )
-    promised = isinstance(table, ArgumentTable) and table.promised
-    role = "input" if _is_input(table) else "output"
-    return BufferSpec(table.name, table.dtype, shape, role, promised)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ checked after them. Whatever is wrong, the error names file, line, key, value an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -22,6 +22,7 @@ from tuner.packages.options import (
     GeneratorOptions,
     Identifier,
 )
+from tuner.problem.buffers import BufferSpec
 from tuner.problem.objectives import CYCLES, OBJECTIVES, checked_objectives
 from tuner.records.tables import Fault, Keys, Strict, read_tables
 from tuner.records.tables import fault_at as fault_in_file
@@ -73,6 +74,11 @@ class ArgumentTable(Strict):
     shape: Shape
     promised: bool = Field(
         True, description="false: a small table; stride and extent promises leave it out."
+    )
+    mins: list[int] = Field(
+        default=[],
+        max_length=6,
+        description="Coordinates of the first element in the order of the shape; 0 by default.",
     )
     minimum: int | Finite | None = Field(None, description="The least value that callers pass.")
     maximum: int | Finite | None = Field(None, description="The greatest value that callers pass.")
@@ -337,6 +343,12 @@ def _shapes(manifest: Manifest) -> Iterator[Fault]:
         if (one.value is None) == (one.file is None):
             yield ["data", number], f"{one.name} needs a value or a file", "one of the two"
     for number, argument in enumerate(manifest.arguments):
+        if len(argument.mins) not in (0, len(argument.shape)):
+            yield (
+                ["arguments", number, "mins"],
+                f"{len(argument.mins)} coordinates for {len(argument.shape)} dimensions",
+                "one for each",
+            )
         least, most = argument.minimum, argument.maximum
         if least is not None and most is not None and least > most:
             yield ["arguments", number, "minimum"], f"{least} is above the maximum", f"up to {most}"
@@ -482,10 +494,30 @@ def extent_of(manifest: Manifest, param: str) -> tuple[str, int] | None:
     return None
 
 
-def value_at(extent: int | str, params: dict[str, int]) -> int:
+def value_at(extent: int | str, params: Mapping[str, int]) -> int:
     """An extent of a shape for these parameters."""
     names: dict[str, Value] = dict(params)
     return int(arithmetic(str(extent)).value(names))
+
+
+def is_input(table: ArgumentTable | DataTable) -> bool:
+    """Whether it is read."""
+    return isinstance(table, DataTable) or table.role == "input"
+
+
+def buffer_of(table: ArgumentTable | DataTable, params: Mapping[str, int]) -> BufferSpec:
+    """The buffer for these parameters; ``UserError`` if an extent is less than 1."""
+    shape = tuple(value_at(extent, params) for extent in table.shape)
+    if min(shape) < 1:
+        raise UserError(
+            f"{table.name} has the shape {list(shape)} for "
+            + " ".join(f"{name}={value}" for name, value in params.items()),
+            accepted="extents of 1 or more",
+            next_step="choose larger parameters",
+        )
+    if isinstance(table, DataTable):
+        return BufferSpec(table.name, table.dtype, shape, "input")
+    return BufferSpec(table.name, table.dtype, shape, table.role, table.promised, tuple(table.mins))
 
 
 def _list(names: Any) -> str:

@@ -90,7 +90,7 @@ class PythonOptions(FunctionOptions):
 
 
 GeneratorParams = Annotated[
-    dict[Identifier, int | str],
+    dict[Annotated[str, Field(pattern=IDENTIFIER[:-1] + r"(\.(type|dim))?$")], int | str],
     Field(max_length=64, description="GeneratorParams by name; {PARAMETER} stands for its value."),
 ]
 
@@ -111,8 +111,9 @@ class GeneratorOptions(Strict):
     static: GeneratorParams = Field(
         default={}, description="The same under the contract static alone, such as extents."
     )
-    unscheduled: GeneratorParams | None = Field(
-        None, description="GeneratorParams that leave the algorithm alone, without its schedule."
+    unscheduled: GeneratorParams = Field(
+        default={},
+        description="GeneratorParams for the algorithm alone; its schedule is left out by itself.",
     )
     space: Literal["params", "both"] = Field(
         "params", description="both: beside GeneratorParams the schedules that are derived."

@@ -136,7 +136,7 @@ class GeneratorAlgorithm(Reference):
     ) -> list[list[Array]]:
         from tuner.packages.unscheduled import algorithm_of
 
-        return algorithm_of(self._package).references(values, specs, calls)
+        return algorithm_of(self._package).references(specs, calls)
 
 
 def _unpacked(data: bytes, outputs: Sequence[BufferSpec], calls: int) -> list[list[Array]]:

@@ -11,6 +11,7 @@ from tuner.uploaded.kernel import (
     attached_pipeline,
     find_pipeline,
     kernel_name,
+    references,
 )
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "attached_pipeline",
     "find_pipeline",
     "kernel_name",
+    "references",
 ]

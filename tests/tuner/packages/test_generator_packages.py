@@ -73,7 +73,6 @@ def test_hand_schedule_and_derived_ones_are_right(folder: Path, contract: str) -
         ('manual = "false"', 'automatic = "false"', r"kernel\.toml:\d+:.*'automatic'.*manual"),
         ("choices = [1, 2, 4, 8, 16]", "choices = [1, 99]", r"tile_rows = 99.*1 to 16"),
         ('name = "sharpened"', 'name = "sharp"', r"the Generator takes .*sharpened: uint8"),
-        ('unscheduled = { manual = "false" }', "", "without build.unscheduled"),
     ],
 )
 def test_what_the_generator_lacks_is_refused_with_what_it_has(

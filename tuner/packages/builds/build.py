@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -122,15 +122,7 @@ class FunctionBuild(Build):
             making.buffers,
             making.scalars,
         )
-        made = clang.compiled(
-            making.servers,
-            making.server,
-            making.problem.target,
-            (_WRAPPER, source.encode()),
-            _WRAPPER_SWITCHES,
-            with_assembly=False,
-        )
-        joined = _joined(making, {"call.o": made[clang.OBJECT], **objects})
+        joined = _joined(making, {"call.o": _wrapper(making, source), **objects})
         header = wrapping.declaration(making.problem, making.buffers, making.scalars)
         return {
             "loopnest": source.encode(),
@@ -159,6 +151,54 @@ def _require_function(function: str, objects: Mapping[str, bytes]) -> None:
 def _joined(making: Making, objects: Mapping[str, bytes]) -> bytes:
     request = {"program": [str(find_toolchain().zig), "ld.lld", "-r", "-o", clang.OBJECT, *objects]}
     made = making.servers.made(making.server, request, [clang.OBJECT], objects)
+    return made[clang.OBJECT]
+
+
+def symbol_within(making: Making, order: Sequence[str]) -> str:
+    """The name of a function of the making's arguments in ``order``, for :func:`reordered`."""
+    is_ours = [*order] == [*_in_c(making)]
+    return making.problem.symbol if is_ours else f"{making.problem.symbol}_reordered"
+
+
+def reordered(making: Making, files: dict[str, bytes], order: Sequence[str]) -> dict[str, bytes]:
+    """``files``, whose object has :func:`symbol_within`, with a function that is called as others
+    are: inputs, scalars, outputs."""
+    within, symbol = symbol_within(making, order), making.problem.symbol
+    if within == symbol:
+        return files
+    types = _in_c(making)
+    source = (
+        "struct halide_buffer_t;\n"
+        f"int {within}({', '.join(types[name] for name in order)});\n"
+        f"int {symbol}({', '.join(f'{kind}{name}_' for name, kind in types.items())}) {{\n"
+        f"return {within}({', '.join(f'{name}_' for name in order)});\n}}\n"
+    )
+    joined = _joined(making, {"call.o": _wrapper(making, source), "made.o": files[clang.OBJECT]})
+    header = wrapping.declaration(making.problem, making.buffers, making.scalars)
+    return {
+        **files,
+        "header": header.encode(),
+        clang.OBJECT: with_own_names(joined, symbol),
+    }
+
+
+def _in_c(making: Making) -> dict[str, str]:
+    """The arguments of the making's function in order, with their types."""
+    pointers = {one.name: "struct halide_buffer_t *" for one in making.buffers}
+    inputs = [one.name for one in making.buffers if one.role == "input"]
+    values = {one.name: f"__{one.dtype.upper()}_TYPE__ " for one in making.scalars}
+    return {name: pointers[name] for name in inputs} | values | pointers
+
+
+def _wrapper(making: Making, source: str) -> bytes:
+    made = clang.compiled(
+        making.servers,
+        making.server,
+        making.problem.target,
+        (_WRAPPER, source.encode()),
+        _WRAPPER_SWITCHES,
+        with_assembly=False,
+    )
     return made[clang.OBJECT]
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from tuner.codegen.halide.compilation import halide_target
 from tuner.codegen.halide.servers import LLVM_ARGUMENTS
-from tuner.packages.builds.build import Build, Making, misfit
+from tuner.packages.builds.build import Build, Making, misfit, reordered, symbol_within
 from tuner.packages.expressions import condition
 from tuner.packages.files import Package
 from tuner.packages.generator_program import chosen, fixed_params, options_of, program_of
 from tuner.packages.generators import Argument, Emission, GeneratorParam, emitted
 from tuner.packages.generators.compiler import halide_version
-from tuner.packages.manifest import Manifest, value_at
+from tuner.packages.manifest import Manifest, buffer_of, is_input
 from tuner.packages.unscheduled import Algorithm, algorithm_of
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
@@ -36,13 +36,6 @@ class GeneratorBuild(Build):
         options = options_of(package)
         if bool(options.sources) == (options.program is not None):
             raise misfit(package, "sources", "sources and program", "one of the two")
-        if options.space == "both" and options.unscheduled is None:
-            raise misfit(
-                package,
-                "space",
-                "'both' without build.unscheduled",
-                'unscheduled = {manual = "false"}',
-            )
         _check_arguments(package)
         _check_params(package)
 
@@ -61,9 +54,7 @@ class GeneratorBuild(Build):
         return _space(package, problem)
 
     def algorithm(self, package: Package, config: Config) -> Algorithm | None:
-        if config.get(SCHEDULE, HAND) == DERIVED or options_of(package).unscheduled is None:
-            return None
-        return algorithm_of(package)
+        return None if config.get(SCHEDULE, HAND) == DERIVED else algorithm_of(package)
 
     def other_starts(self, package: Package, problem: Problem) -> dict[str, Config]:
         if options_of(package).space != "both":
@@ -81,20 +72,24 @@ class GeneratorBuild(Build):
         is_static = making.problem.contract is Contract.STATIC
         params = making.problem.workload.params
         fixed = fixed_params(making.package, params if is_static else {})
+        generator = chosen(making.package)
+        order = [one.name for one in generator.arguments]
         emission = Emission(
             program_of(making.package),
-            chosen(making.package).name,
+            generator.name,
             halide_target(making.problem.target),
-            making.problem.symbol,
+            symbol_within(making, order),
         )
         kinds = [*_KINDS, *(["assembly"] if making.with_assembly else [])]
-        return emitted(making.servers, making.server, emission, {**fixed, **config}, kinds)
+        made = emitted(making.servers, making.server, emission, {**fixed, **config}, kinds)
+        return reordered(making, made, order)
 
 
 def _derived(making: Making) -> dict[str, bytes]:
     """The files of a schedule for the algorithm alone, by the compile server's own Halide."""
     algorithm = algorithm_of(making.package)
     inner = algorithm.problem(making.problem, making.buffers)
+    order = algorithm.order(inner)
     values = {
         name.removeprefix(_PREFIX): value
         for name, value in making.config.items()
@@ -106,17 +101,18 @@ def _derived(making: Making) -> dict[str, bytes]:
         "contract": inner.contract.value,
         "target": inner.target.as_dict(),
         "config": values,
-        "symbol": making.problem.symbol,
+        "symbol": symbol_within(making, order),
         "attachment": algorithm.kernel.attachment(inner),
         "kinds": kinds,
     }
-    return making.servers.made(making.server, request, [*kinds, "loopnest"])
+    made = making.servers.made(making.server, request, [*kinds, "loopnest"])
+    return reordered(making, made, order)
 
 
 def _searched(package: Package) -> list[GeneratorParam]:
     """The GeneratorParams that are knobs: those that ``kernel.toml`` fixes are none."""
     options = options_of(package)
-    fixed = {*options.params, *options.static, *(options.unscheduled or {})}
+    fixed = {*options.params, *options.static, *options.unscheduled}
     named = package.manifest.knobs
     return [
         param
@@ -178,29 +174,20 @@ def _prefixed(text: str) -> str:
 
 
 def _specs(package: Package, problem: Problem) -> tuple[BufferSpec, ...]:
-    params = dict(problem.workload.params)
-    tables = package.manifest.buffers
-    return tuple(
-        BufferSpec(
-            one.name,
-            one.dtype,
-            tuple(value_at(extent, params) for extent in one.shape),
-            "output" if getattr(one, "role", "input") == "output" else "input",
-            getattr(one, "promised", False),
-        )
-        for one in tables
-    )
+    params = problem.workload.params
+    return tuple(buffer_of(one, params) for one in package.manifest.buffers)
 
 
 def _check_arguments(package: Package) -> None:
-    manifest = package.manifest
-    theirs = [_form(one) for one in chosen(package).arguments]
-    ours = _forms(manifest)
-    if ours != theirs:
+    generator, params = chosen(package), options_of(package).params
+    ours = _forms(package.manifest)
+    known = {form[0]: form for form in ours}
+    theirs = [_form(one.settled(params), known.get(one.name)) for one in generator.arguments]
+    if {*ours} != {*theirs}:
         raise package.fault(
             ["arguments"],
             f"the Generator takes {_told(theirs)}, here it is {_told(ours)}",
-            "its arguments by their names in its order: buffers, scalars, outputs",
+            "its arguments by their names",
         )
 
 
@@ -208,19 +195,21 @@ _Form = tuple[str, bool, int, str]
 """Name, whether it is an output, dimensions (0: a scalar), type."""
 
 
-def _form(argument: Argument) -> _Form:
-    dimensions = argument.dimensions if argument.buffer else 0
-    return argument.name, argument.output, dimensions, " ".join(argument.types)
+def _form(one: Argument, ours: _Form | None) -> _Form:
+    """What the Generator leaves open is as in ``ours``."""
+    dimensions = one.dimensions if one.buffer else 0
+    if ours is not None and dimensions < 0:
+        dimensions = ours[2]
+    kind = ours[3] if ours is not None and not one.types else " ".join(one.types)
+    return one.name, one.output, dimensions, kind
 
 
 def _forms(manifest: Manifest) -> list[_Form]:
-    buffers = [
-        (one.name, getattr(one, "role", "input") == "output", len(one.shape), str(one.dtype))
-        for one in manifest.buffers
-    ]
     scalars = [(one.name, False, 0, str(one.dtype)) for one in manifest.scalars]
-    outputs = [one for one in buffers if one[1]]
-    return [*(one for one in buffers if not one[1]), *scalars, *outputs]
+    buffers = [
+        (one.name, not is_input(one), len(one.shape), str(one.dtype)) for one in manifest.buffers
+    ]
+    return [*buffers, *scalars]
 
 
 def _told(forms: list[_Form]) -> str:
@@ -229,25 +218,33 @@ def _told(forms: list[_Form]) -> str:
 
 def _check_params(package: Package) -> None:
     """Names and values of GeneratorParams, wherever ``kernel.toml`` has some."""
-    params = {param.name: param for param in chosen(package).params}
+    generator = chosen(package)
+    params = {param.name: param for param in generator.params}
+    of_arguments = {name for one in generator.arguments for name in one.params}
     options, manifest = options_of(package), package.manifest
     given: list[tuple[tuple[str, ...], str, int | str | None]] = []
     for key in ("params", "static", "unscheduled"):
         given += [
             (("build", key), name, None if isinstance(value, str) and "{" in value else value)
-            for name, value in (getattr(options, key) or {}).items()
+            for name, value in getattr(options, key).items()
         ]
     for name, knob in manifest.knobs.items():
         given += [(("knobs", name), name, choice) for choice in knob.choices]
     for keys, name, value in given:
+        if name in of_arguments and keys[0] == "build":
+            continue
         if name not in params:
             raise package.fault(
                 keys, f"the Generator has no GeneratorParam '{name}'", ", ".join(params)
             )
         if value is not None and not params[name].takes(value):
             raise package.fault(keys, f"{name} = {value!r}", _range(params[name]))
-    if not _searched(package):
-        raise package.fault(["build", "params"], "no GeneratorParam is left as a knob", "fewer")
+    if not _searched(package) and options.space == "params":
+        raise package.fault(
+            ["build", "params"],
+            "no GeneratorParam is left as a knob",
+            'fewer, or space = "both", which also searches derived schedules',
+        )
     known = {one.name: _knob(package, one) for one in _searched(package)}
     for config, values in manifest.configs.items():
         for knob_name, chosen_value in values.items():

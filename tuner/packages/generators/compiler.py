@@ -33,6 +33,8 @@ _BUILD_S = 120.0
 _MEMORY_BYTES = 4 << 30
 _FOLDER = "generators"
 PROGRAM, LIBRARY = "made.gen", "made.so"
+_OLDER = Path(__file__).with_name("older")
+"""The folder of a ``Halide.h`` that has names of older ones, too."""
 _ELF = b"\x7fELF"
 _EXECUTABLE = 0o755
 """A confined process is another user, who runs the program and may not change it."""
@@ -130,21 +132,23 @@ def ready_program(name: str, content: bytes) -> Path:
 
 def _built(kind: str, sources: CppSources, options: Sequence[str], link: Sequence[str]) -> Path:
     compiler, wheel = find_compiler(), halide_wheel()
-    command = [str(compiler.path), _STANDARD, "-O1", "-w", "-fmax-errors=1", *options]
+    command = [str(compiler.path), _STANDARD, "-O1", "-w", "-Wfatal-errors", *options]
     key = {
         "command": [*command, kind],
         "compiler": compiler.version,
         "halide": version("halide"),
+        "older": digest_of_bytes((_OLDER / "Halide.h").read_bytes()),
         "compiled": list(sources.compiled),
         "files": {name: digest_of_bytes(data) for name, data in sources.files.items()},
     }
     place = cached(_FOLDER) / f"{digest_of_bytes(canonical_json(key).encode())}{Path(kind).suffix}"
     if place.exists():
         return place
-    includes = ["-I.", "-isystem", str(wheel / "include")]
+    folders = (_OLDER, wheel / "include", wheel / "share/tools")
+    includes = ["-I.", *(part for folder in folders for part in ("-isystem", str(folder)))]
     request = {
         "program": [*command, *includes, *sources.compiled, "-o", kind, *link],
-        "reads": [*SYSTEM, str(wheel)],
+        "reads": [*SYSTEM, str(wheel), str(_OLDER)],
         "environment": {"PATH": "/usr/bin:/bin", "TMPDIR": ".", "LC_ALL": "C"},
         "starts_programs": True,
     }

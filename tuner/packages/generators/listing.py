@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -66,13 +66,30 @@ class GeneratorParam:
 
 @dataclass(frozen=True)
 class Argument:
-    """An Input or Output of a Generator; ``types`` in Halide's words, such as ``uint8``."""
+    """An Input or Output of a Generator; ``types`` in Halide's words, such as ``uint8``.
+
+    Those of a ``Buffer<>`` are open until GeneratorParams settle them: ``types`` is empty then,
+    ``dimensions`` negative.
+    """
 
     name: str
     output: bool
     buffer: bool
     dimensions: int
     types: tuple[str, ...]
+
+    @property
+    def params(self) -> tuple[str, str]:
+        """The GeneratorParams that Halide adds for its type and dimensions."""
+        return f"{self.name}.type", f"{self.name}.dim"
+
+    def settled(self, params: Mapping[str, int | str]) -> Argument:
+        """With what ``params`` say of what is open."""
+        kind, rank = map(params.get, self.params)
+        types = self.types or (() if kind is None else (str(kind),))
+        known = self.dimensions if self.dimensions >= 0 or rank is None else rank
+        dimensions = int(known) if str(known).isdigit() else -1
+        return replace(self, types=types, dimensions=dimensions)
 
 
 @dataclass(frozen=True)

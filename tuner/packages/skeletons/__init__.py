@@ -21,16 +21,16 @@ def write_skeleton(name: str, folder: Path) -> list[Path]:
     files."""
     if name not in skeleton_names():
         raise UserError(f"--from '{name[:40]}'", accepted=", ".join(skeleton_names()))
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is not empty", accepted="a new folder, or an empty one")
-    folder.mkdir(parents=True, exist_ok=True)
+    new_folder(folder)
     written = []
     for source in sorted((_HERE / name).rglob("*")):
         if not source.is_file() or source.suffix == ".pyc":
             continue
         text = source.read_text()
         if source.name == "kernel.toml":
-            text = re.sub(r'^name = ".*"$', f'name = "{_named(folder)}"', text, count=1, flags=re.M)
+            text = re.sub(
+                r'^name = ".*"$', f'name = "{package_name(folder)}"', text, count=1, flags=re.M
+            )
         place = folder / source.relative_to(_HERE / name)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
@@ -38,6 +38,14 @@ def write_skeleton(name: str, folder: Path) -> list[Path]:
     return written
 
 
-def _named(folder: Path) -> str:
+def new_folder(folder: Path) -> None:
+    """Makes ``folder``, unless it is there and empty; ``UserError`` if it has files."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is not empty", accepted="a new folder, or an empty one")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def package_name(folder: Path) -> str:
+    """The name of a package in ``folder``."""
     plain = re.sub(r"[^a-z0-9_]", "_", folder.resolve().name.lower())[:60]
     return plain if re.match("[a-z]", plain) else f"k_{plain}"

@@ -1,0 +1,91 @@
+// Generators as strangers write them, for an older Halide.
+#include "../shared/rounding.h"
+
+using namespace Halide;
+using namespace Halide::ConciseCasts;
+
+namespace {
+
+// The output first, scalars between buffers, no GeneratorParam, the schedule inside generate().
+class Blend : public Generator<Blend> {
+public:
+    Output<Buffer<uint8_t, 2>> mixed{"mixed"};
+    Input<Buffer<uint8_t, 2>> second{"second"};
+    Input<int16_t> second_weight{"second_weight"};
+    Input<Buffer<uint8_t, 2>> first{"first"};
+    Input<int16_t> first_weight{"first_weight"};
+    Input<uint8_t> most{"most"};
+
+    void generate() {
+        Var x("x"), y("y");
+        Expr sum = Internal::widening_mul(i16(first(x, y)), first_weight) -
+                   Internal::widening_mul(i16(second(x, y)), second_weight);
+        mixed(x, y) = min(u8_sat(rounded(sum, 12) + 128), most);
+        mixed.vectorize(x, natural_vector_size<uint8_t>());
+    }
+};
+
+// Reads two elements for one, and one before the first; a scalar is not used, and the type of its
+// output is open.
+class Halved : public Generator<Halved> {
+public:
+    Input<int16_t> unused{"unused"};
+    Input<Buffer<uint8_t, 2>> image{"image"};
+    Output<Buffer<>> half{"half", 2};
+
+    void generate() {
+        Expr sum = u16(image(2 * x - 1, y)) + 2 * u16(image(2 * x, y)) + u16(image(2 * x + 1, y));
+        half(x, y) = cast(half.type(), rounded(sum, 2));
+    }
+
+    void schedule() {
+        half.vectorize(x, natural_vector_size<uint8_t>()).parallel(y);
+    }
+
+private:
+    Var x{"x"}, y{"y"};
+};
+
+// The width of its input is no multiple of its output's.
+class Squares : public Generator<Squares> {
+public:
+    Input<Buffer<uint8_t, 2>> image{"image"};
+    Output<Buffer<uint8_t, 2>> squares{"squares"};
+
+    void generate() {
+        Var x("x"), y("y");
+        squares(x, y) = image(x * x / 64, y);
+    }
+};
+
+// Of floats.
+class Scaled : public Generator<Scaled> {
+public:
+    Input<Buffer<uint8_t, 2>> image{"image"};
+    Input<float> scale{"scale"};
+    Output<Buffer<uint8_t, 2>> scaled{"scaled"};
+
+    void generate() {
+        Var x("x"), y("y");
+        scaled(x, y) = cast<uint8_t>(image(x, y) * scale);
+    }
+};
+
+class Floats : public Generator<Floats> {
+public:
+    Input<Buffer<float, 2>> image{"image"};
+    Output<Buffer<float, 2>> sums{"sums"};
+
+    void generate() {
+        Var x("x"), y("y");
+        sums(x, y) = image(x, y) + 1.0f;
+    }
+};
+
+}  // namespace
+
+HALIDE_REGISTER_GENERATOR(Blend, blend)
+HALIDE_REGISTER_GENERATOR(Halved, halved)
+HALIDE_REGISTER_GENERATOR(Squares, squares)
+HALIDE_REGISTER_GENERATOR(Scaled, scaled)
+HALIDE_REGISTER_GENERATOR(Floats, floats)

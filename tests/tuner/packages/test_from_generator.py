@@ -1,0 +1,89 @@
+"""Packages that are read off Generators as strangers write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.rig.cpp_compilers import NEEDS_CPP
+from tuner.errors import UserError
+from tuner.jobs.tuning import tune
+from tuner.keeping.memory_store import MemoryStore
+from tuner.packages.files import read_folder
+from tuner.packages.from_generator import write_package
+from tuner.packages.kernel import PackageKernel, kept_here
+from tuner.records.outcome import Outcome
+
+pytestmark = [pytest.mark.slow, NEEDS_CPP]
+
+THEIRS = Path(__file__).with_name("strangers") / "generators" / "pair.cpp"
+PARAMS = {"blend": {}, "halved": {"half.type": "uint8"}}
+CONTRACTS = {"blend": "static", "halved": "none"}
+
+
+@pytest.fixture(scope="module", params=PARAMS)
+def kernel(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> PackageKernel:
+    folder = tmp_path_factory.mktemp("packages") / request.param
+    write_package(THEIRS, folder, request.param, PARAMS[request.param])
+    return kept_here(read_folder(folder))
+
+
+def test_their_schedule_and_derived_ones_are_right(kernel: PackageKernel) -> None:
+    store = MemoryStore()
+    contract = CONTRACTS[kernel.package.manifest.name]
+    size = {"x": 256, "y": 16}
+    result = tune(kernel.name, size, store=store, contract=contract, trials=3, workers=1)
+    found = {one.origin: one for one in store.trials(result.job.id)}
+    assert found["baseline"].measurement is not None, found["baseline"].error
+    assert found["derived textbook"].outcome in (Outcome.OK, Outcome.CUTOFF)
+
+
+def test_each_input_is_felt_in_the_outputs(kernel: PackageKernel) -> None:
+    params = kernel.workload({"x": 128, "y": 4}).params
+    ones = [spec for spec in kernel.buffers(params) if spec.role == "input"]
+    rng = np.random.default_rng(7)
+    given = kernel.inputs(params, rng)
+    (usual,) = kernel.reference(params, given)
+    for at in range(len(ones)):
+        changed = [*given]
+        changed[at] = kernel.inputs(params, rng)[at]
+        (other,) = kernel.reference(params, changed)
+        assert (usual != other).mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "generator", "said"),
+    [
+        (
+            None,
+            "",
+            r"has 5 Generators. accepted: blend, floats, halved, scaled, squares.*--generator",
+        ),
+        (
+            None,
+            "blond",
+            r"has no Generator 'blond.. accepted: blend, floats, halved, scaled, squares",
+        ),
+        (None, "halved", r"the Generator halved gives no pipeline: .*half.*--param"),
+        (None, "squares", r"dimension 1 of image has .* elements at a size of"),
+        (None, "scaled", r"the Generator's scalar scale is of float32. accepted: int8, uint8"),
+        (None, "floats", r"the algorithm of the Generator floats cannot be tuned: .*float32"),
+        ("", "", r"empty\.cpp registers no Generator. accepted: HALIDE_REGISTER_GENERATOR"),
+        ("int main(", "", r"empty\.cpp does not compile: .*main"),
+        ('#include "lost.h"', "", r"empty\.cpp does not compile: .*lost\.h: No such file"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_a_sentence(
+    tmp_path: Path, text: str | None, generator: str, said: str
+) -> None:
+    source = THEIRS
+    if text is not None:
+        source = tmp_path / "empty.cpp"
+        source.write_text(text)
+    with pytest.raises(UserError, match=said):
+        write_package(source, tmp_path / "made", generator)
+    assert not (tmp_path / "made").exists()

@@ -1,0 +1,285 @@
+"""A package for a C++ Generator as its author left it: ``kernel.toml`` is read off the Generator.
+
+Its arguments are what the program lists. Its parameters are the extents that its algorithm leaves
+open, and how the other extents follow from those is measured: the algorithm is asked for its
+buffers at several sizes, and an extent that moves with them in any way but a linear one is refused.
+Scalars get values by which the outputs depend on the inputs. The Generator's own schedule is the
+baseline, and the derived schedules are searched beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+
+from tuner.errors import UserError
+from tuner.packages.files import Package
+from tuner.packages.generators import Argument, CppSources, Generator, listed
+from tuner.packages.kernel import PackageKernel
+from tuner.packages.manifest import FILE, Dtype, Integer, read_manifest
+from tuner.packages.skeletons import new_folder, package_name
+from tuner.packages.unscheduled import algorithm_of
+from tuner.problem.buffers import BufferSpec
+from tuner.problem.contract import Contract
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.problem.target import find_target
+from tuner.problem.workload import Param
+from tuner.uploaded import PipelineKernel, references
+
+_STEPS = (1, 2, 5)
+"""Multiples of an extent at which the others are looked at: a line through two is tested by a
+third."""
+_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
+_ENOUGH = 0.5
+"""The share of outputs that change with each input from which on scalars are left alone."""
+_GAIN = 0.02
+_PASSES = 2
+_APART = 4
+"""Bits between the values of a scalar that are tried."""
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """The files of a Generator by their paths in the package; ``compiled`` are no headers."""
+
+    files: Mapping[str, bytes]
+    compiled: Sequence[str]
+
+
+def write_package(
+    source: Path, folder: Path, generator: str = "", params: Mapping[str, str] | None = None
+) -> list[Path]:
+    """Writes a package for the Generator in ``source`` to ``folder``, a new or empty one; returns
+    the files. ``generator`` names one of several, ``params`` are GeneratorParams that are fixed.
+
+    ``UserError`` if it cannot be compiled, is not one Generator, or its algorithm cannot be tuned.
+    """
+    sources = _sources(source)
+    found = _chosen(source, sources, generator)
+    draft = _Draft(package_name(folder), sources, found, dict(params or {}))
+    kernel = algorithm_of(draft.package()).kernel
+    values = _values(kernel)
+    sizes = {one.name: one for one in kernel.params if one.is_extent and one.minimum > 0}
+    buffers = _shapes(kernel, sizes, values)
+    draft = replace(draft, values=values, sizes=sizes, buffers=buffers)
+    made = PackageKernel(draft.package())
+    usual = made.workload().params
+    made.reference(usual, made.inputs(usual, np.random.default_rng(0)))
+    made.space(made.problem(None, Contract.STATIC, find_target(DEFAULT_TARGET)))
+    new_folder(folder)
+    written = []
+    for name, content in draft.package().files.items():
+        written.append(folder / name)
+        written[-1].parent.mkdir(parents=True, exist_ok=True)
+        written[-1].write_bytes(content)
+    return written
+
+
+def _sources(source: Path) -> _Sources:
+    """``source`` and what it includes of its own, with the source beside each header that has its
+    name. They keep their places to each other."""
+    found: dict[str, bytes] = {}
+    compiled = {os.path.abspath(source)}
+    waiting = [*compiled]
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        try:
+            found[path] = Path(path).read_bytes()
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}", accepted="a C++ Generator") from None
+        for name in _INCLUDE.findall(found[path].decode(errors="replace")):
+            header = os.path.normpath(os.path.join(os.path.dirname(path), name))
+            beside = os.path.splitext(header)[0] + ".cpp"
+            waiting += [header] if os.path.isfile(header) else []
+            if header in waiting and os.path.isfile(beside):
+                compiled.add(beside)
+                waiting.append(beside)
+    top = os.path.commonpath([os.path.dirname(path) for path in found])
+    names = {path: Path(path).relative_to(top).as_posix() for path in found}
+    return _Sources(
+        {names[path]: content for path, content in found.items()},
+        sorted(names[path] for path in compiled),
+    )
+
+
+def _chosen(source: Path, sources: _Sources, wanted: str) -> Generator:
+    program = CppSources(sources.files, sources.compiled).program()
+    found = {one.name: one for one in listed(program)}
+    if not wanted and len(found) == 1:
+        return next(iter(found.values()))
+    if wanted in found:
+        return found[wanted]
+    if not found:
+        raise UserError(
+            f"{source} registers no Generator", accepted="HALIDE_REGISTER_GENERATOR(Class, name)"
+        )
+    raise UserError(
+        f"{source} has no Generator '{wanted[:64]}'"
+        if wanted
+        else f"{source} has {len(found)} Generators",
+        accepted=", ".join(found),
+        next_step="name one with --generator",
+    )
+
+
+def _shapes(
+    kernel: PipelineKernel, sizes: Mapping[str, Param], scalars: Mapping[str, int]
+) -> dict[str, _Buffer]:
+    """The buffers of ``kernel`` by name, in terms of ``sizes``."""
+
+    def at(changed: Mapping[str, int]) -> list[BufferSpec]:
+        params = {name: param.default for name, param in sizes.items()} | dict(scalars)
+        return list(kernel.buffers(kernel.workload({**params, **changed}).params))
+
+    usual = at({})
+    slopes: dict[tuple[int, int], dict[str, int]] = {}
+    for name, param in sizes.items():
+        seen = [(step * param.default, at({name: step * param.default})) for step in _STEPS]
+        for number, spec in enumerate(usual):
+            for axis in range(len(spec.shape)):
+                points = [(size, specs[number].shape[axis]) for size, specs in seen]
+                slopes.setdefault((number, axis), {})[name] = _slope(spec, axis, points)
+    return {
+        spec.name: _Buffer(
+            [
+                _sum(extent, slopes.get((number, axis), {}), sizes)
+                for axis, extent in enumerate(spec.shape)
+            ],
+            spec,
+        )
+        for number, spec in enumerate(usual)
+    }
+
+
+def _slope(spec: BufferSpec, axis: int, points: list[tuple[int, int]]) -> int:
+    (x0, y0), *others = points
+    found = {(y - y0) / (x - x0) for x, y in others}
+    if len(found) != 1 or not (slope := found.pop()).is_integer():
+        raise UserError(
+            f"dimension {axis} of {spec.name} has "
+            + ", ".join(f"{y} elements at a size of {x}" for x, y in points),
+            accepted="extents that are sums of multiples of each other",
+            next_step="write kernel.toml by hand: docs/packages.md has an example",
+        )
+    return int(slope)
+
+
+def _sum(extent: int, slopes: Mapping[str, int], sizes: Mapping[str, Param]) -> str | int:
+    terms = [name if slope == 1 else f"{slope} * {name}" for name, slope in slopes.items() if slope]
+    rest = extent - sum(slope * sizes[name].default for name, slope in slopes.items())
+    if not terms:
+        return extent
+    return " + ".join(terms) + (f" {'+' if rest > 0 else '-'} {abs(rest)}" if rest else "")
+
+
+def _values(kernel: PipelineKernel) -> dict[str, int]:
+    """Values of the scalars, by name. Those of the pipeline, unless little of an input is left in
+    its outputs (a multiplier of 1, shifted right by 16): then one scalar after the other takes the
+    power of two that leaves most."""
+    params = kernel.workload().params
+    facts = kernel.facts(params)
+    values = {one.name: one.value for one in facts.scalars}
+    usual, other = (kernel.inputs(params, np.random.default_rng(seed)) for seed in (0, 1))
+    calls = [usual, *([*usual[:at], other[at], *usual[at + 1 :]] for at in range(len(usual)))]
+
+    def felt(changed: Mapping[str, int]) -> list[float]:
+        """For each input the share of the outputs that change with it."""
+        given = {**values, **changed}
+        scalars = tuple(replace(one, value=given[one.name]) for one in facts.scalars)
+        with suppress(UserError):  # values that the pipeline has no meaning for
+            first, *others = references(kernel.data, replace(facts, scalars=scalars), calls)
+            return [
+                max(float((a != b).mean()) for a, b in zip(first, one, strict=True))
+                for one in others
+            ]
+        return [0.0]
+
+    reached = felt({}) if facts.scalars else [1.0]
+    for one in facts.scalars * _PASSES:
+        if min(reached) >= _ENOUGH:
+            break
+        largest = int(np.iinfo(one.dtype).max).bit_length() - 1
+        for value in (1 << bit for bit in range(_APART, largest, _APART)):
+            shares = felt({one.name: value})
+            if sum(shares) > sum(reached) + _GAIN:
+                reached, values[one.name] = shares, value
+    return values
+
+
+@dataclass(frozen=True)
+class _Buffer:
+    shape: Sequence[str | int]
+    spec: BufferSpec
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A package as far as it is known: by default with shapes and parameters that stand for none
+    known yet."""
+
+    name: str
+    sources: _Sources
+    generator: Generator
+    params: Mapping[str, str]
+    values: Mapping[str, int] | None = None
+    sizes: Mapping[str, Param] | None = None
+    buffers: Mapping[str, _Buffer] | None = None
+
+    def package(self) -> Package:
+        text = "\n".join(self._lines())
+        return Package(read_manifest(text, FILE), {FILE: text.encode(), **self.sources.files})
+
+    def _lines(self) -> Iterator[str]:
+        yield "# Read off the Generator; every key is described in docs/packages.md."
+        yield f"name = {json.dumps(self.name)}"
+        yield "version = 1"
+        yield f"summary = {json.dumps(f'the Generator {self.generator.name}')}"
+        yield 'contracts = ["none", "static"]'
+        unknown = {"extent": Param("extent", 1, "not known yet")}
+        for param in (self.sizes or unknown).values():
+            yield f"\n[params.{param.name}]"
+            yield f"default = {param.default}\nminimum = {param.minimum}"
+            yield f"maximum = {param.maximum}\ndoc = {json.dumps(param.doc)}"
+        for one in self.generator.arguments:
+            yield from self._argument(one.settled(self.params))
+        yield "\n[configs.baseline]"
+        yield '\n[build]\nkind = "generator"'
+        headers = sorted(self.sources.files.keys() - {*self.sources.compiled})
+        yield f"sources = {json.dumps(self.sources.compiled)}"
+        yield f"headers = {json.dumps(headers)}"
+        yield f"generator = {json.dumps(self.generator.name)}"
+        given = (f"{json.dumps(name)} = {json.dumps(value)}" for name, value in self.params.items())
+        yield f"params = {{ {', '.join(given)} }}"
+        yield 'space = "both"\n\n[reference]\nkind = "generator"\n'
+
+    def _argument(self, one: Argument) -> Iterator[str]:
+        kind = " and ".join(one.types) or "uint8"  # generate() may settle it
+        known = get_args(Dtype if one.buffer else Integer)
+        if kind not in known:
+            raise UserError(
+                f"the Generator's {'buffer' if one.buffer else 'scalar'} {one.name} is of {kind}",
+                accepted=", ".join(known),
+            )
+        if not one.buffer:
+            value = (self.values or {}).get(one.name, 1)
+            yield f'\n[[scalars]]\nname = "{one.name}"\ndtype = "{kind}"\nvalue = {value}'
+            return
+        found = None if self.buffers is None else self.buffers.get(one.name)
+        role = "output" if one.output else "input"
+        yield f'\n[[arguments]]\nname = "{one.name}"\nrole = "{role}"'
+        yield f'dtype = "{found.spec.dtype if found else kind}"'
+        yield f"shape = {json.dumps(found.shape if found else [1] * max(one.dimensions, 1))}"
+        if found is not None and found.spec.mins:
+            yield f"mins = {list(found.spec.mins)}"
+        if found is not None and not found.spec.promised:
+            yield "promised = false"
