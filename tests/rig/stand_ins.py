@@ -67,8 +67,8 @@ class StandInGenerator(CodeGenerator):
             raise error
         return replace(stand_in_artifact(self.object_of(candidate.config)), alike=self.alike)
 
-    def identity(self, candidate: Candidate) -> str | None:
-        return self.identity_of(candidate.config)
+    def identity(self, candidate: Candidate, *, at_once: bool = False) -> str | None:
+        return None if at_once else self.identity_of(candidate.config)
 
     def close(self) -> None:
         pass

@@ -91,10 +91,11 @@ class CodeGenerator(ABC):
         outside each time it was tried; ``ToolchainError`` if the installation is at fault.
         """
 
-    def identity(self, candidate: Candidate) -> str | None:
+    def identity(self, candidate: Candidate, *, at_once: bool = False) -> str | None:
         """Names what the compiler is given, in a small part of a compilation's time: candidates
         of one problem with the same identity give the same object if their configs agree in
-        :attr:`compiler_knobs`. ``None`` where that is not known."""
+        :attr:`compiler_knobs`. ``None`` where that is not known, or with ``at_once`` not without a
+        process of its own."""
         return None
 
     def compile_directives(self, problem: Problem, directives: Sequence[Directive]) -> Artifact:

@@ -98,13 +98,14 @@ class Portfolio(ServerGenerator):
         name, config = chosen(candidate.config)
         member = _MEMBERS[name](servers=self.servers)
         own = replace(candidate, config=config, generator=name)
-        return member.compile(own, with_assembly=with_assembly)
+        artifact = member.compile(own, with_assembly=with_assembly)
+        return replace(artifact, identity=_marked_identity(name, artifact.identity))
 
-    def identity(self, candidate: Candidate) -> str | None:
+    def identity(self, candidate: Candidate, *, at_once: bool = False) -> str | None:
         name, config = chosen(candidate.config)
         member = _MEMBERS[name](servers=self.servers)
-        found = member.identity(replace(candidate, config=config, generator=name))
-        return None if found is None else f"{name} {found}"
+        own = replace(candidate, config=config, generator=name)
+        return _marked_identity(name, member.identity(own, at_once=at_once))
 
     def compile_directives(self, problem: Problem, directives: Sequence[Directive]) -> Artifact:
         return HalideGenerator(servers=self.servers).compile_directives(problem, directives)
@@ -124,6 +125,10 @@ def chosen(config: Config) -> tuple[str, Config]:
     """The generator that a portfolio's ``config`` names, and what is a config of that one."""
     rest = {name: value for name, value in config.items() if name != GENERATOR}
     return config.text(GENERATOR), Config(rest)
+
+
+def _marked_identity(name: str, identity: str | None) -> str | None:
+    return None if identity is None else f"{name} {identity}"
 
 
 def _marked(member: type[ServerGenerator], config: Config) -> Config:

@@ -42,7 +42,7 @@ class WrittenGenerator(ServerGenerator):
         """For clang, where they depend on what is compiled."""
         return clang.switches(config)
 
-    def identity(self, candidate: Candidate) -> str | None:
+    def identity(self, candidate: Candidate, *, at_once: bool = False) -> str | None:
         problem, config = candidate.problem, candidate.config
         kernel = find_kernel(problem.workload.kernel)
         usual = {k: v for k, v in clang.DEFAULTS.items() if k in config}
@@ -58,20 +58,22 @@ class WrittenGenerator(ServerGenerator):
         }
 
     def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:
-        problem, config = candidate.problem, candidate.config
+        problem = candidate.problem
         kernel = find_kernel(problem.workload.kernel)
-        source = self.source(kernel, problem, config)
+        source = self.source(kernel, problem, candidate.config)
         with self.servers.one() as server:
-            files = clang.compiled(
-                self.servers,
-                server,
-                problem.target,
-                (_INPUT, source.encode()),
-                [*self.switches, *self.switches_for(kernel, problem, config)],
-                with_assembly=with_assembly,
-                with_remarks=True,
+            files, same = clang.compiled_once(
+                candidate.config,
+                lambda config: clang.compiled(
+                    self.servers,
+                    server,
+                    problem.target,
+                    (_INPUT, source.encode()),
+                    [*self.switches, *self.switches_for(kernel, problem, config)],
+                    with_assembly=with_assembly,
+                    with_remarks=True,
+                ),
             )
-        same = clang.alike(files.pop(clang.REMARKS), config)
         # The loops as they are stand for the loop nest of a schedule.
         files |= {
             "header": self.header(kernel, problem).encode(),

@@ -100,7 +100,8 @@ class Artifact:
     same object have the same digest. ``symbol`` is the C function with the Halide calling
     convention: one ``halide_buffer_t *`` per buffer in the kernel's order, returning 0 or an
     error code. ``alike`` has knobs of the compiler with all choices by which it makes the same
-    object, each by itself or together.
+    object, each by itself or together. ``identity`` is the generator's
+    (``CodeGenerator.identity``) where compiling has told it.
     """
 
     digest: str
@@ -109,6 +110,7 @@ class Artifact:
     alike: Mapping[str, frozenset[KnobValue]] = field(
         default_factory=dict, repr=False, hash=False, compare=False
     )
+    identity: str | None = field(default=None, repr=False, hash=False, compare=False)
 
     @property
     def object_bytes(self) -> bytes:

@@ -12,7 +12,7 @@ asked about any more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tuner.codegen import CodeGenerator
@@ -55,7 +55,8 @@ class KnownObjects:
         self._generator = generator
         self._example = example
         self._known: dict[int, _Known] = {}
-        self._identities: dict[Config, str | None] = {}
+        self._identities: dict[tuple[Config, bool], str | None] = {}
+        """By code, and whether they were to be told at once."""
         self._asked: Counter[str] = Counter()
         self._same: Counter[str] = Counter()
         """How often a change of each knob, with or without others, was asked about, and how often
@@ -70,7 +71,10 @@ class KnownObjects:
         if trial.outcome in _SAYS_NOTHING:
             self._known.pop(trial.number, None)
         elif artifact is not None and trial.number in self._known:
-            self._known[trial.number].alike = artifact.alike
+            known = self._known[trial.number]
+            known.alike = artifact.alike
+            if artifact.identity is not None:
+                self._identities[known.code, False] = artifact.identity
 
     def twin(self, config: Config) -> int | None:
         """The number of a trial whose object ``config`` would make, too; ``None`` if none is known
@@ -79,13 +83,7 @@ class KnownObjects:
         fitting = [one for one in self._known.values() if one.is_made_by(compiled)]
         same = next((one for one in fitting if one.code == code), None)
         if same is None and fitting:
-            changed, nearest = min(
-                ((_changed(one.code, code), one) for one in fitting), key=lambda one: len(one[0])
-            )
-            if self._is_worth_asking(changed) and self._is_same(code, nearest.code, changed):
-                same = nearest
-            elif code in self._identities:
-                same = next((one for one in fitting if self._have_same(one.code, code)), None)
+            same = self._compared(code, fitting)
         return None if same is None else same.number
 
     def _parts(self, config: Config) -> tuple[Config, dict[str, KnobValue]]:
@@ -97,25 +95,40 @@ class KnownObjects:
         chances = ((self._same[name] + 1) / (self._asked[name] + 2) for name in changed)
         return min(chances, default=1.0) >= _LEAST_CHANCE
 
-    def _is_same(self, code: Config, other: Config, changed: frozenset[str]) -> bool:
-        for one in (code, other):
-            if one not in self._identities:
-                self._identities[one] = self._identity(one)
-        same = self._have_same(code, other)
-        self._asked.update(changed)
-        if same:
-            self._same.update(changed)
+    def _compared(self, code: Config, others: Sequence[_Known]) -> _Known | None:
+        """The one of ``others`` with the identity of ``code``. If telling that takes a process, it
+        is asked for where it is worth it, and that of the nearest of the others too."""
+        changed, nearest = min(
+            ((_changed(one.code, code), one.code) for one in others), key=lambda one: len(one[0])
+        )
+        own = self._told(code)
+        asks = own is None and self._is_worth_asking(changed)
+        if asks:
+            own = self._identity(code)
+            if self._told(nearest) is None:
+                self._identity(nearest)
+        same = None
+        if own is not None:
+            same = next((one for one in others if self._told(one.code) == own), None)
+        if asks:
+            self._asked.update(changed)
+            self._same.update(changed if same else ())
         return same
 
-    def _have_same(self, code: Config, other: Config) -> bool:
-        identity = self._identities.get(code)
-        return identity is not None and identity == self._identities.get(other)
+    def _told(self, code: Config) -> str | None:
+        """The identity of ``code``, if it was asked for, or is told at once."""
+        asked = self._identities.get((code, False))
+        return self._identity(code, at_once=True) if asked is None else asked
 
-    def _identity(self, code: Config) -> str | None:
-        try:
-            return self._generator.identity(replace(self._example, config=code))
-        except OutOfTimeError:
-            return None  # the job is about to end
+    def _identity(self, code: Config, *, at_once: bool = False) -> str | None:
+        key = code, at_once
+        if key not in self._identities:
+            candidate = replace(self._example, config=code)
+            try:
+                self._identities[key] = self._generator.identity(candidate, at_once=at_once)
+            except OutOfTimeError:
+                self._identities[key] = None  # the job is about to end
+        return self._identities[key]
 
 
 def _changed(one: Config, other: Config) -> frozenset[str]:

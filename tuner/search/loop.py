@@ -307,6 +307,8 @@ class TuningLoop:
                     exhausted = True
                 else:
                     started.append(flight)
+                    one = flight.pending  # what is asked for next must not make its object
+                    self._remember(one.number, one.config, one.origin)
             # Started first, stored second: a crash in between runs them again, no more.
             for flight in started:
                 flying[self._submit(executor, flight.pending)] = flight
@@ -454,7 +456,6 @@ class TuningLoop:
 
     def _submit(self, executor: Executor, pending: PendingTrial) -> Future[Evaluation]:
         self._generator.limit(self._compile_limit_s())
-        self._remember(pending.number, pending.config, pending.origin)
         return executor.submit(
             Candidate(self._problem, pending.config, self._job.spec.generator),
             number=pending.number,

@@ -60,7 +60,7 @@ def compile_request(request: Mapping[str, Any]) -> None:
     """Compiles ``request`` into files in the current directory.
 
     ``request`` has ``workload``, ``contract``, ``target``, ``config``, ``symbol`` and the list
-    ``kinds`` of files wanted, or ``LOWERED`` alone, and as ``attachment`` what
+    ``kinds`` of files wanted, ``LOWERED`` among them or alone, and as ``attachment`` what
     :meth:`Kernel.attachment` gives; with ``autoscheduler`` the name of one of Halide's takes the
     place of the config. Raises
     ``hl.HalideError`` where Halide refuses the schedule.
@@ -101,14 +101,15 @@ def compile_request(request: Mapping[str, Any]) -> None:
         dict.fromkeys(switches)
     ).strip()  # read when LLVM starts, once a child
     arguments = [hl.Argument(one) for one in (*pipeline.inputs, *pipeline.scalars)]
-    if request["kinds"] == [LOWERED]:
-        module = whole.compile_to_module(arguments, request["symbol"], machine)
+    if request["kinds"] != [LOWERED]:
+        with stderr_to("loopnest"):
+            whole.print_loop_nest()
+    module = whole.compile_to_module(arguments, request["symbol"], machine)
+    if LOWERED in request["kinds"]:
         named = lowered.digest_of_lowered(module, os.environ[LLVM_VARIABLE])
         Path(LOWERED).write_text(named)
+    if request["kinds"] == [LOWERED]:
         return
-    with stderr_to("loopnest"):
-        whole.print_loop_nest()
-    module = whole.compile_to_module(arguments, request["symbol"], machine)
     if "schedule" in request["kinds"]:
         results = hl.AutoSchedulerResults()
         results.target = machine

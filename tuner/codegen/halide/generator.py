@@ -19,7 +19,7 @@ from tuner.kernels.sources import source_digest
 from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config, Directive, Knob, Space
 
-_BASE_KINDS = ("header", "schedule")
+_BASE_KINDS = ("header", "schedule", LOWERED)
 TUNER = Path(__file__).parents[2]
 LOADED = (
     *("codegen", "kernels", "problem", "records", "space", "uploaded"),
@@ -54,10 +54,12 @@ class HalideGenerator(ServerGenerator):
         kinds = ["object", *_BASE_KINDS, *(["assembly"] if with_assembly else [])]
         with self.servers.one() as server:
             files = self._emitted(server, candidate.problem, candidate.config, kinds)
-        return Artifact(digest_of_bytes(files["object"]), candidate.problem.symbol, files)
+        identity = files.pop(LOWERED).decode()
+        digest = digest_of_bytes(files["object"])
+        return Artifact(digest, candidate.problem.symbol, files, identity=identity)
 
     def compile_directives(self, problem: Problem, directives: Sequence[Directive]) -> Artifact:
-        kinds = ["object", *_BASE_KINDS]
+        kinds = ["object", "header", "schedule"]
         told = [one.as_dict() for one in directives]
         with self.servers.one() as server:
             files = self._emitted(server, problem, Config({}), kinds, directives=told)
@@ -76,7 +78,9 @@ class HalideGenerator(ServerGenerator):
         request = {**_request(problem, config, kinds), **more}
         return self.servers.made(server, request, [*kinds, "loopnest"])
 
-    def identity(self, candidate: Candidate) -> str | None:
+    def identity(self, candidate: Candidate, *, at_once: bool = False) -> str | None:
+        if at_once:
+            return None
         with self.servers.one() as server:
             request = _request(candidate.problem, candidate.config, [LOWERED])
             try:
@@ -150,7 +154,7 @@ class AutoscheduledGenerator(HalideGenerator):
             "textbook": Config({"autoscheduler": "Mullapudi2016"}),
         }
 
-    def identity(self, candidate: Candidate) -> str | None:
+    def identity(self, candidate: Candidate, *, at_once: bool = False) -> str | None:
         return None
 
     def compile(self, candidate: Candidate, *, with_assembly: bool = False) -> Artifact:

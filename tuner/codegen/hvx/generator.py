@@ -17,7 +17,9 @@ from tuner.codegen.hvx.writing import (
     Inputs,
     Side,
     Strip,
+    adds_pairs,
     declarations,
+    is_prefetched,
 )
 from tuner.codegen.wrapping import PRELUDE, declaration, wrapped
 from tuner.codegen.written import SWITCHES, WrittenGenerator
@@ -31,7 +33,9 @@ from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue, Space
 
 ROWS = "hvx_rows"
+_ROWS = (1, 2, 4, 8)
 _COLUMNS = (1, 2, 3, 4)
+_PREFETCHES = (0, 8, 32)
 _CLANG_KNOBS = ("llvm_pipeliner",)
 _CLANG_CHOICES: dict[str, KnobValue] = {"llvm_optimize": "O3"}
 """No code was faster by another."""
@@ -69,11 +73,14 @@ class HvxGenerator(WrittenGenerator):
                 next_step="choose another generator, such as halide",
             )
         params = problem.workload.params
-        vectors = kernel.buffers(params)[-1].shape[-1] // problem.target.lanes(1)
+        stated, output = kernel.pixel(params), kernel.buffers(params)[-1]
+        *_, height, width = output.shape
+        vectors = width // problem.target.lanes(1)
         columns = tuple(count for count in _COLUMNS if count <= vectors)
-        if _rows_in(kernel.pixel(params)):
+        if _rows_in(stated):
             columns = (vectors,)  # whole rows
-        return Space(kernel.name, _knobs(columns))
+        known = height if problem.contract is Contract.STATIC else None
+        return Space(kernel.name, _knobs(columns, *_deciding(stated, output.dtype, known)))
 
     @classmethod
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
@@ -101,21 +108,43 @@ class HvxGenerator(WrittenGenerator):
         return [*merging, *super().switches_for(kernel, problem, chosen)]
 
 
+_Words = tuple[str, ...]
+_Numbers = tuple[int, ...]
+
+
 @lru_cache(maxsize=64)
-def _knobs(columns: tuple[int, ...]) -> tuple[Knob, ...]:
-    """All knobs, with those choices of the vectors of a strip."""
+def _knobs(
+    columns: _Numbers, taps: _Words, adds: _Words, last: _Words, prefetch: _Numbers
+) -> tuple[Knob, ...]:
+    """All knobs, with these choices."""
     return (
-        Knob(ROWS, (1, 2, 4, 8), "output rows computed together"),
+        Knob(ROWS, _ROWS, "output rows computed together"),
         Knob("hvx_columns", columns, "vectors side by side"),
-        Knob(
-            "hvx_taps",
-            ("align", "load"),
-            "neighbours in a row: from vectors already loaded, or loads",
-        ),
-        Knob("hvx_adds", ("mixed", "pairs", "halves"), "sums of 16 bits: of pairs, or one by one"),
-        Knob("hvx_last", ("apart", "inside"), "the last rows: after the loop, or in it"),
-        Knob("hvx_prefetch", (0, 8, 32), "rows from a prefetch to its use; 0: none"),
+        Knob("hvx_taps", taps, "neighbours in a row: from vectors already loaded, or loads"),
+        Knob("hvx_adds", adds, "sums of 16 bits: of pairs, or one by one"),
+        Knob("hvx_last", last, "the last rows: after the loop, or in it"),
+        Knob("hvx_prefetch", prefetch, "rows from a prefetch to its use; 0: none"),
         *(knob for knob in clang.KNOBS if knob.name in _CLANG_KNOBS),
+    )
+
+
+@lru_cache(maxsize=256)
+def _deciding(
+    stated: Pixel, dtype: str, height: int | None
+) -> tuple[_Words, _Words, _Words, _Numbers]:
+    """The choices of taps, sums, last rows and prefetches; one of each that decides nothing of such
+    pixels, in images of ``height`` rows, if that is known."""
+    values, _ = lowered(stated, dtype)
+    places = stated.places()
+    has_neighbours = any(one.dx and one.step == 1 for one in places)
+    below = max(0, *(one.dy for one in places))
+    # Where no row lies below the last, or more than an iteration's, there is one way to end.
+    ends = height is not None and any(0 < below <= n and height % n == 0 for n in _ROWS)
+    return (
+        ("align", "load") if has_neighbours else ("align",),
+        ("mixed", "pairs", "halves") if adds_pairs(values) else ("pairs",),
+        ("apart", "inside") if ends else ("apart",),
+        tuple(n for n in _PREFETCHES if not n or height is None or is_prefetched(n, 1, height)),
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from tuner.codegen.hvx.lowering import Placed, Value
+from tuner.codegen.hvx.lowering import Placed, Value, Values
 from tuner.codegen.hvx.sliding import (
     MEDIAN,
     MEDIAN_OF_PAIR,
@@ -156,6 +156,16 @@ def declarations(
     return "\n".join([_DECLARATIONS, *tables, *chain.from_iterable(functions)])
 
 
+def adds_pairs(values: Values) -> bool:
+    """Whether pairs of vectors are added among ``values``, so that :attr:`Choices.adds` matters."""
+    return any(one.operation in _PAIRED or one.by in _PAIRED for one in values.known.values())
+
+
+def is_prefetched(ahead: int, rows: int, height: int) -> bool:
+    """Whether iterations over ``rows`` of ``height`` ever fetch what lies ``ahead`` rows below."""
+    return ahead < height - rows
+
+
 def _bytes(name: str, numbers: Iterable[int]) -> str:
     content = ", ".join(map(str, numbers))
     return f"static const uint8_t {name}[] __attribute__((aligned(VECTOR_BYTES))) = {{{content}}};"
@@ -240,13 +250,15 @@ class _Writer:
 
     def _with_the_last(self, needed: int) -> list[str]:
         """All iterations in one loop: the rows below the last are it again. Empty where they are
-        more than one iteration's, or a last iteration would write fewer rows."""
+        more than one iteration's, or none, or a last iteration would write fewer rows."""
         height, step = self._choices.height, self._window.rows
-        if self._choices.last != "inside" or not height or height % step or needed >= 2 * step:
+        if self._choices.last != "inside" or not height or height % step:
+            return []
+        if not step <= needed < 2 * step:
             return []
         row = f"((r) < {step} + below##n || has_more ? (r) : {step - 1} + below##n)"
         return [
-            f"for (; y < height; y += {step}) {{",
+            f"{self._unrolled()}for (; y < height; y += {step}) {{",
             f"const int has_more = y + {step} < height;",
             f"#define ROW(n, r) (p##n + {row} * in##n##_stride)",
             *self._iteration(""),
@@ -255,13 +267,18 @@ class _Writer:
             "}",
         ]
 
+    def _unrolled(self) -> str:
+        """Comes before the loop over rows: of those that take nothing over from one iteration to
+        the next, LLVM would make the same loop, whatever the rows of an iteration."""
+        return "" if self._window.kept else '_Pragma("clang loop unroll(disable)") '
+
     def _rows_down(self) -> Iterator[str]:
         for n in range(len(self._inputs.images)):
             yield f"p{n} += {self._window.rows} * in{n}_stride;"
 
     def _without_the_last(self, needed: int) -> Iterator[str]:
         """The iterations that need no row below the last."""
-        yield f"for (; y + {needed} < height; y += {self._window.rows}) {{"
+        yield f"{self._unrolled()}for (; y + {needed} < height; y += {self._window.rows}) {{"
         yield "#define ROW(n, r) (p##n + (r) * in##n##_stride)"
         yield from self._iteration("")
         yield _NO_ROW
@@ -325,8 +342,10 @@ class _Writer:
 
     def _prefetch(self) -> Iterator[str]:
         """The rows that the iteration ``prefetch_rows`` below reads first, as one box."""
-        rows = self._window.rows
+        rows, height = self._window.rows, self._choices.height
         ahead = self._choices.prefetch_rows
+        if height is not None and not is_prefetched(ahead, rows, height):
+            return
         yield f"if (y + {ahead} < height - {rows}) {{"
         for n, image in enumerate(self._inputs.images.values()):
             width = image.step * (self._strip.columns + 2) * self._lanes

@@ -28,6 +28,7 @@ _COLUMNS = Knob("reg_columns", (1, 2, 3, 4), "vectors of pixels of a window in o
 
 
 class _Blocked(Form):
+    clang_knobs: ClassVar[tuple[str, ...]] = ("llvm_optimize", "llvm_pipeliner")
     headers: ClassVar[tuple[str, ...]] = ("blocked.h",)
 
     def why_not(self, kernel: Kernel, problem: Problem) -> str:

@@ -42,6 +42,7 @@ class Conv2d(Form):
     name = "conv2d"
     knobs = _KNOBS
     constraints = _CONSTRAINTS
+    clang_knobs = ("llvm_optimize", "llvm_pipeliner")
     headers = ("requantize.h",)
 
     def why_not(self, kernel: Kernel, problem: Problem) -> str:

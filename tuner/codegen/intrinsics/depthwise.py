@@ -77,7 +77,6 @@ class DepthwiseConv2d(Form):
                 "reg_walk": "columns",
                 "reg_order": "taps_first" if narrow else "units_first",
                 "reg_unroll": 1 if stride > 1 else 2 if narrow else 4,
-                "llvm_optimize": "O3",
             }
         words = problem.target.lanes(4)
         fitting = [
@@ -88,7 +87,7 @@ class DepthwiseConv2d(Form):
             and n * channels <= _MOST_UNITS * words
             and (stride == 1 or channels % words == 0)
         ]
-        return {"reg_pixels": min(fitting, default=1), "reg_copies": 2, "llvm_optimize": "O3"}
+        return {"reg_pixels": min(fitting, default=1), "reg_copies": 2}
 
     def files(self, config: Config) -> str:
         return f"{self.name}_{config.text('reg_walk')}"

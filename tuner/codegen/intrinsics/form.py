@@ -6,14 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tuner.codegen import clang
 from tuner.kernels import Kernel
 from tuner.problem.buffers import BufferSpec, layout_of
 from tuner.problem.contract import Contract
 from tuner.problem.workload import Problem
 from tuner.space import Config, Constraint, Knob, KnobValue
-
-CLANG_KNOBS = tuple(k for k in clang.KNOBS if k.name in ("llvm_optimize", "llvm_pipeliner"))
 
 
 class Form(ABC):
@@ -25,6 +22,8 @@ class Form(ABC):
     """Its own, besides those of clang."""
     constraints: ClassVar[tuple[Constraint, ...]]
     """Between the knobs; they may name :meth:`constants`."""
+    clang_knobs: ClassVar[tuple[str, ...]] = ("llvm_pipeliner",)
+    """Those of :data:`clang.KNOBS` that make a difference to its code."""
     headers: ClassVar[tuple[str, ...]] = ()
     """Further ones that come before."""
 

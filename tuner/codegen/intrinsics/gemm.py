@@ -82,7 +82,6 @@ class Gemm(Form):
             "reg_fetch": fetch,
             "reg_walk": walk,
             "reg_end": "fenced",
-            "llvm_optimize": "O3",
         }
 
     def macros(self, kernel: Kernel, problem: Problem, config: Config) -> Mapping[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from tuner.codegen import clang, wrapping
@@ -13,7 +13,7 @@ from tuner.codegen.intrinsics.blocked import (
 )
 from tuner.codegen.intrinsics.conv2d import Conv2d
 from tuner.codegen.intrinsics.depthwise import DepthwiseConv2d
-from tuner.codegen.intrinsics.form import CLANG_KNOBS, Form
+from tuner.codegen.intrinsics.form import Form
 from tuner.codegen.intrinsics.gemm import Gemm
 from tuner.codegen.wrapping import PRELUDE, wrapped
 from tuner.codegen.written import SWITCHES, WrittenGenerator
@@ -21,7 +21,7 @@ from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel
 from tuner.records.candidate import Problem
-from tuner.space import Config, Space
+from tuner.space import Config, Knob, Space
 
 _HERE = Path(__file__).parent
 _ALL = (
@@ -47,8 +47,7 @@ class IntrinsicsGenerator(WrittenGenerator):
                 accepted=", ".join(sorted(_FORMS)),
                 next_step="choose another generator, such as halide",
             )
-        knobs = (*form.knobs, *CLANG_KNOBS)
-        return Space(kernel.name, knobs, form.constraints, form.constants(problem))
+        return Space(kernel.name, _knobs(form), form.constraints, form.constants(problem))
 
     @classmethod
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
@@ -61,6 +60,14 @@ class IntrinsicsGenerator(WrittenGenerator):
 
     def digest_of_code(self) -> str:
         return _own_code()
+
+    def switches_for(self, kernel: Kernel, problem: Problem, config: Config) -> list[str]:
+        return super().switches_for(kernel, problem, Config({"llvm_optimize": "O3", **config}))
+
+
+@cache
+def _knobs(form: Form) -> tuple[Knob, ...]:
+    return (*form.knobs, *(knob for knob in clang.KNOBS if knob.name in form.clang_knobs))
 
 
 def translation_unit(form: Form, kernel: Kernel, problem: Problem, config: Config) -> str:
