@@ -69,8 +69,9 @@ COMPILE_LIMIT, LEAST_COMPILE_LIMIT_S = 4.0, 4.0
 """Once ``_VALID_BEFORE_LIMIT`` trials are valid, a compilation is limited: to the factor times the
 longest of theirs, but never to less than the seconds of processor time."""
 _VALID_BEFORE_LIMIT = 8
-_MOST_KNOWN = 50
-"""Proposals of a sampler that would make known objects, before one of them gets a trial."""
+_MOST_KNOWN = 500
+"""Proposals of a sampler that would make known objects, before one of them gets a trial: a space
+of a few hundred configs is used up before, and says so."""
 _SUSPICIOUS = 8
 """After this many trials without a valid one the default is tried: it tells whether the algorithm
 means the same on the target."""
@@ -421,6 +422,8 @@ class TuningLoop:
         for _ in range(_MOST_KNOWN):
             proposal = self._proposer.ask()
             if proposal is None or self._proposer.walks_all or self._must_stop():
+                return proposal
+            if self._seconds_left(0) <= 0:
                 return proposal
             number = self._known.twin(proposal.config)
             if number is None:
