@@ -9,6 +9,8 @@ import pytest
 
 from tests.rig.stand_ins import StandInGenerator
 from tests.tuner.search.test_loop import PROBLEM, SPACE, Rig
+from tuner.jobs.tuning import tune
+from tuner.keeping.memory_store import MemoryStore
 from tuner.records.candidate import Candidate
 from tuner.records.outcome import Outcome
 from tuner.records.trial import Budget, JobState
@@ -49,6 +51,17 @@ def test_each_object_is_built_once_and_all_are(told_by_compiler, sampler, worker
     assert rig.run() is JobState.DONE
     built = [plain(trial.config) for trial in rig.trials]
     assert sorted(built) == sorted({plain(config) for config in SPACE})
+
+
+@pytest.mark.slow
+def test_a_job_of_single_pixels_builds_each_object_once_and_says_when_it_has_all():
+    store = MemoryStore()
+    shape = {"width": 256, "height": 16}
+    job = tune("rgb_to_gray_u8", shape, store=store, generator="hvx", trials=100, workers=1).job
+    trials = store.trials(job.id)
+    assert 10 < len(trials) < 40
+    assert not [trial for trial in trials if trial.duplicate_of is not None]
+    assert store.job(job.id).note.startswith("the space is used up")
 
 
 def test_a_sampler_that_walks_all_tries_all():

@@ -19,6 +19,7 @@ from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
+from tuner.space import Config
 
 TARGET = find_target("hexagon-v66")
 KERNELS = ("box_blur_u8", "gaussian5x5_u8", "sobel_u8", "add_u8", "lut_u8", "rgb_to_gray_u8")
@@ -74,6 +75,37 @@ def test_code_is_right_in_odd_shapes_under_every_contract(name, generator, measu
         config = space.config({knob.name: dice.choice(knob.choices) for knob in space.knobs})
         artifact = generator.compile(Candidate(problem, config, "hvx"))
         assert measurer.measure(problem, artifact).measurement.verified, config
+
+
+@pytest.mark.parametrize("name", [*KERNELS, "ninth", "toned", "larger", "brightest"])
+def test_of_two_choices_one_decides_something(name, generator):
+    """Heights that the seed draws hold few rows or many, and whole iterations or not."""
+    dice = random.Random(name)
+    for height in (dice.randrange(1, 12), 8 * dice.randrange(2, 9)):
+        contract = dice.choice((Contract.STATIC, Contract.NONE))
+        problem = problem_of(name, dice.choice((256, 512)), height, contract)
+        space = generator.space(kernel_of(problem), problem)
+        for knob in space.knobs:
+            if len(knob.choices) > 1 and knob.name not in generator.compiler_knobs:
+                configs = [space.sample(dice) for _ in range(20)]
+                assert any(
+                    len({identity_of(problem, {**one, knob.name: n}) for n in knob.choices}) > 1
+                    for one in configs
+                ), (problem, knob)
+
+
+@pytest.mark.parametrize("name", ["lut_u8", "rgb_to_gray_u8"])
+def test_no_two_configs_of_single_pixels_are_written_alike(name, generator):
+    problem = problem_of(name, 512, 64, Contract.STATIC)
+    space = generator.space(kernel_of(problem), problem)
+    found = [
+        identity_of(problem, config) for config in space if config["llvm_pipeliner"] == "default"
+    ]
+    assert len({*found}) == len(found) > 20
+
+
+def identity_of(problem, config):
+    return HvxGenerator().identity(Candidate(problem, Config(config), "hvx"), at_once=True)
 
 
 @pytest.mark.slow
