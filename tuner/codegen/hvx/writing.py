@@ -268,9 +268,11 @@ class _Writer:
         ]
 
     def _unrolled(self) -> str:
-        """Comes before the loop over rows: of those that take nothing over from one iteration to
-        the next, LLVM would make the same loop, whatever the rows of an iteration."""
-        return "" if self._window.kept else '_Pragma("clang loop unroll(disable)") '
+        """Comes before the loop over rows. Where each row is by itself, LLVM would make the same
+        loop, whatever the rows of an iteration."""
+        window = self._window
+        is_shared = window.kept or any(value.is_uniform for value, _ in window.computed)
+        return "" if is_shared else '_Pragma("clang loop unroll(disable)") '
 
     def _rows_down(self) -> Iterator[str]:
         for n in range(len(self._inputs.images)):
