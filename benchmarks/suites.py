@@ -2,9 +2,10 @@
 
 Reads the Generators ``NAME_generator.cpp`` in a folder that a person has fetched, such as
 ``benchmarks/hexagon/halide`` of uwplse/rake or akothen/Hydride on GitHub; each becomes a package.
-Prints model cycles on the default target, contract static. Images have 1024 x 64 elements, or
-1024 x 128 where their own schedule needs that; what has other dimensions has its defaults. It fails
-if a Generator is refused, or its own schedule is ahead.
+Prints model cycles on the default target, contract static; of its own schedule's GeneratorParams
+the best count. Images have 1024 x 64 elements, or 1024 x 128 where their own schedule needs that;
+what has other dimensions has its defaults. It fails if a Generator is refused, or its own schedule
+is ahead.
 """
 
 from __future__ import annotations
@@ -13,21 +14,29 @@ import argparse
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 import tuner
 from benchmarks.harness import Report, add_search_options, searched_with
-from tuner.errors import UserError
+from tuner.codegen.packaged import PackageGenerator
+from tuner.errors import CandidateError, UserError
 from tuner.keeping.memory_store import MemoryStore
+from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.packages.builds.generator import HAND, SCHEDULE
 from tuner.packages.files import read_folder
 from tuner.packages.from_generator import write_package
-from tuner.packages.kernel import kept_here
-from tuner.records.candidate import Measurement
-from tuner.records.trial import Trial
+from tuner.packages.kernel import PackageKernel, kept_here
+from tuner.problem.contract import Contract
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate, Measurement
 
 _ENDING = "_generator.cpp"
 _IMAGES = ((1024, 64), (1024, 128))
+_MOST_OWN = 16
+_IS_OWN = f"{SCHEDULE} == '{HAND}'"
 _SETTLED: Mapping[str, Mapping[str, str]] = {
     "fully_connected": {"output.type": "uint8"},
 }
@@ -60,19 +69,33 @@ def tuned(source: Path, **options: Any) -> Row:
         is_image = len(sizes) == len(_IMAGES[0])
         for shape in _IMAGES if is_image else [()]:
             params = dict(zip(sizes, shape, strict=False))
-            result = tuner.tune(kernel.name, params, store=MemoryStore(), **options)
-            own = result.baseline
-            if own is None or own.measurement is not None:
+            own, reason = _own(kernel, params)
+            if own is not None:
                 break
+        result = tuner.tune(kernel.name, params, store=MemoryStore(), **options)
     except UserError as error:
         return Row(reason=f"refused: {error}")
-    reason = "" if own is None or own.error is None else f"{own.outcome}: {own.error}"
-    label = " x ".join(map(str, shape))
-    return Row(label, _measurement(own), _measurement(result.best), reason)
+    best = None if result.best is None else result.best.measurement
+    return Row(" x ".join(map(str, shape)), own, best, reason)
 
 
-def _measurement(trial: Trial | None) -> Measurement | None:
-    return None if trial is None else trial.measurement
+def _own(kernel: PackageKernel, params: Mapping[str, int]) -> tuple[Measurement | None, str]:
+    """The Generator's own schedule at its best GeneratorParams, or why none of them is right."""
+    problem = kernel.problem(params, Contract.STATIC, find_target(DEFAULT_TARGET))
+    space = kernel.space(problem)
+    knobs = [one for one in space.knobs if one.when in (None, _IS_OWN) and one.name != SCHEDULE]
+    found: list[Measurement] = []
+    reason = ""
+    with PackageGenerator(1) as generator, QemuMeasurer() as measurer:
+        for values in islice(product(*(one.choices for one in knobs)), _MOST_OWN):
+            chosen = dict(zip((one.name for one in knobs), values, strict=True))
+            config = space.nearest_config({SCHEDULE: HAND, **chosen})
+            try:
+                made = generator.compile(Candidate(problem, config, generator.name))
+                found.append(measurer.measure(problem, made).measurement)
+            except CandidateError as error:
+                reason = f"its own schedule: {error.outcome}: {error.message}"
+    return (min(found, key=lambda one: one.cycles), "") if found else (None, reason)
 
 
 def _name(source: Path) -> str:
