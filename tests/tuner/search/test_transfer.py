@@ -195,11 +195,16 @@ def trials_to(enough, seed, there=None):
     return 100
 
 
+def unrelated(config):
+    """Cycles drawn by chance, the same for a config each time."""
+    return Random(repr(sorted(config.items()))).randint(1000, 4000)
+
+
 @pytest.mark.slow
-def test_a_search_is_shorter_after_one_that_agrees_and_not_longer_after_another():
+def test_a_search_is_much_shorter_after_one_that_agrees_and_little_longer_after_another():
     alone, after, strange = (
-        fmean(trials_to(1150, seed, there) for seed in range(12))
-        for there in (None, bowl, stranger)
+        fmean(trials_to(1150, seed, there) for seed in range(6))
+        for there in (None, bowl, unrelated)
     )
     assert after < 0.5 * alone
-    assert strange < 1.15 * alone
+    assert strange < alone + 6
