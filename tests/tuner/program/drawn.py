@@ -1,0 +1,244 @@
+"""Programs drawn at random: stages of every kind over images of two sizes, at every width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tuner.program.expressions import (
+    ARITHMETIC,
+    BITWISE,
+    COMPARISONS,
+    SHIFTS,
+    Binary,
+    Cast,
+    Constant,
+    Expr,
+    Load,
+    Select,
+    Unary,
+    Variable,
+    clamped,
+    maximum,
+    minimum,
+)
+from tuner.program.loops import Buffer, Loop, Program, Scalar, Stage, Table, Update
+from tuner.program.types import I8, I16, I32, I64, U8, U16, U32, U64, Type
+
+TYPES = (I8, I16, I32, I64, U8, U16, U32, U64)
+NARROW = (U8, I8, U16, I16)
+HEIGHT, WIDTH = Variable("height"), Variable("width")
+ENTRIES = 16
+"""Of tables and histograms."""
+
+
+def number(value: int, kind: Type = I32) -> Constant:
+    return Constant(value, kind)
+
+
+@dataclass
+class Source:
+    """Something to read: ``extents`` of axes that begin at 0, or nothing if all may be read."""
+
+    name: str
+    type: Type
+    rank: int
+    extents: Sequence[Expr] = ()
+
+
+@dataclass
+class Drawing:
+    """A program as it is drawn."""
+
+    draw: st.DrawFn
+    arguments: list[Scalar | Buffer] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+
+    def one_of(self, *choices: Any) -> Any:
+        return self.draw(st.sampled_from(choices))
+
+    def few(self, most: int) -> int:
+        return self.draw(st.integers(0, most))
+
+    def constant(self, kind: Type) -> Expr:
+        edges = (0, 1, 2, 7, kind.low, kind.high, kind.high // 3)
+        return number(self.one_of(*edges), kind)
+
+    def index(self, place: Expr, extent: Expr | None) -> Expr:
+        """An index near ``place``, within ``extent``."""
+        moved = place + (self.few(4) - 2)
+        if self.few(3) == 0:
+            moved = self.one_of(2 * moved, moved // 2, place)
+        if extent is None:
+            return moved
+        if self.few(2) == 0:  # mirrored
+            folded = Select(moved < 0, -1 - moved, moved)
+            moved = Select(folded >= extent, 2 * extent - 1 - folded, folded)
+        return maximum(minimum(moved, extent - 1), 0)
+
+    def load(self, places: Sequence[Expr]) -> Expr:
+        """An element near ``places``, or wherever another says."""
+        source = self.one_of(*self.sources)
+        spread = list(places[-source.rank :])
+        if self.few(6) == 0:
+            looked_up = self.one_of(*(one for one in self.sources if one.extents))
+            ends = looked_up.extents
+            at = [self.index(*one) for one in zip(places[-looked_up.rank :], ends, strict=True)]
+            spread[-1] = Cast(I32, Load(looked_up.name, tuple(at), looked_up.type)) & 15
+        ends = source.extents or [None] * source.rank
+        return Load(source.name, tuple(map(self.index, spread, ends)), source.type)
+
+    def condition(self, leaf: Callable[[], Expr], depth: int) -> Expr:
+        one = leaf()
+        made: Expr = Binary(self.one_of(*COMPARISONS), one, self.value(one.type, leaf, depth))
+        if self.few(3) == 0:
+            other = leaf()
+            made = self.one_of(made & (other < 7), made | (other > 3), ~made)
+        return made
+
+    def value(self, kind: Type, leaf: Callable[[], Expr], depth: int = 2) -> Expr:
+        """A value of type ``kind`` of what ``leaf`` gives."""
+        choice = self.few(7) if depth else self.few(1)
+        if choice == 0:
+            return self.constant(kind)
+        if choice == 1:
+            found = leaf()
+            return found if found.type == kind else Cast(kind, found, self.few(1) == 0)
+        if choice == 2:
+            wide = self.one_of(*(one for one in TYPES if one.bits >= min(2 * kind.bits, 64)))
+            return Cast(kind, self.value(wide, leaf, depth - 1), self.few(1) == 0)
+        if choice == 3:
+            condition = self.condition(leaf, 0)
+            sides = [self.value(kind, leaf, depth - 1) for _ in range(2)]
+            return Select(condition, *sides)
+        if choice == 4:
+            made = Unary(self.one_of("~", "abs", "popcount", "clz", "ctz"), leaf())
+            return made if made.type == kind else Cast(kind, made)
+        by = self.one_of(*ARITHMETIC, *BITWISE, *SHIFTS)
+        made = Binary(by, *(self.value(kind, leaf, depth - 1) for _ in range(2)))
+        return made if made.type == kind else Cast(kind, made)
+
+    def stage(self, made: Stage) -> None:
+        self.stages.append(made)
+        extents = [bounds[1] for axis in made.axes if (bounds := axis.bounds)]
+        for name, kind in zip(made.arrays, made.types, strict=True):
+            self.sources.append(Source(name, kind, len(made.axes), extents))
+
+    def image(self, *, is_bound: bool) -> tuple[Loop, Loop]:
+        zero = number(0)
+        if is_bound:
+            return Loop("y", zero, HEIGHT), Loop("x", zero, WIDTH)
+        return Loop("y"), Loop("x")
+
+    def pure(self, name: str, *, is_bound: bool) -> None:
+        axes = self.image(is_bound=is_bound)
+        places = [axis.index for axis in axes]
+        kinds = [self.one_of(*TYPES) for _ in range(self.one_of(1, 1, 2))]
+        values = tuple(self.value(kind, lambda: self.load(places)) for kind in kinds)
+        self.stage(Stage((name, f"{name}_too")[: len(kinds)], axes, values))
+
+    def reduction(self, name: str) -> None:
+        axes = self.image(is_bound=self.few(1) == 0)
+        places = tuple(axis.index for axis in axes)
+        end = self.one_of(number(3), minimum(places[1] + 2, 4), WIDTH)
+        window = Loop("dy", number(-1), number(2)), Loop("dx", number(0), end)
+        kind = self.one_of(*TYPES)
+        near = places[0] + window[0].index, places[1] + window[1].index
+        term = self.value(kind, lambda: self.load(near), 1)
+        own = Load(name, places, kind)
+        by = self.one_of("+", "+", "max", "min", "^", "*", "-", "absd")
+        joined = Binary(by, own, term) if self.few(3) else Binary(by, term, own)
+        joined = joined if joined.type == kind else Cast(kind, joined)
+        condition = self.condition(lambda: self.load(near), 0) if self.few(2) == 0 else None
+        loops = (Loop("y"), Loop("x"), *window)
+        update = Update(loops, places, (joined,), condition)
+        self.stage(Stage((name,), axes, (self.constant(kind),), (update,)))
+
+    def scan(self, name: str) -> None:
+        axes = self.image(is_bound=True)
+        kind, along = self.one_of(*TYPES), Loop("r", number(1), WIDTH)
+        places = axes[0].index, along.index
+        before = Load(name, (axes[0].index, along.index - 1), kind)
+        value = self.value(kind, lambda: self.one_of(before, self.load(places)))
+        update = Update((Loop("y"), along), places, (before + value,))
+        first = self.value(kind, lambda: self.load(tuple(axis.index for axis in axes)), 1)
+        self.stage(Stage((name,), axes, (first,), (update,)))
+
+    def histogram(self, name: str) -> None:
+        kind = self.one_of(U8, U16, U32, I32)
+        loops = tuple(Loop(f"r{n}", number(0), end) for n, end in enumerate((HEIGHT, WIDTH)))
+        found = self.load([loop.index for loop in loops])
+        place = clamped(Cast(I32, found), 0, ENTRIES - 1)
+        count = Load(name, (place,), kind) + self.one_of(number(1, kind), Cast(kind, found))
+        update = Update(loops, (place,), (count,))
+        axis = Loop("bin", number(0), number(ENTRIES))
+        self.stage(Stage((name,), (axis,), (number(0, kind),), (update,)))
+
+    def greatest(self, name: str) -> None:
+        """Where a row is greatest, and how great."""
+        axis, along = Loop("y", number(0), HEIGHT), Loop("r", number(0), WIDTH)
+        kind = self.one_of(*TYPES)
+        arrays = name, f"{name}_at"
+        best, at = (Load(one, (axis.index,), k) for one, k in zip(arrays, (kind, I32), strict=True))
+        found = self.value(kind, lambda: self.load((axis.index, along.index)), 1)
+        values = Select(found > best, found, best), Select(found > best, along.index, at)
+        update = Update((Loop("y"), along), (axis.index,), values)
+        start = number(kind.low, kind), number(-1)
+        self.stage(Stage(arrays, (axis,), start, (update,)))
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    """Programs over sizes ``height`` and ``width``."""
+    made = Drawing(draw)
+    for name in ("one", "two")[: 1 + made.few(1)]:
+        kind = made.one_of(*NARROW, *TYPES)
+        low, high = (0, min(kind.high, 200)) if made.few(3) == 0 else (kind.low, kind.high)
+        axes = ((number(0), HEIGHT), (number(0), WIDTH))
+        made.arguments.append(Buffer(name, kind, axes, low, high))
+        made.sources.append(Source(name, kind, 2, (HEIGHT, WIDTH)))
+    if made.few(1):
+        kind = made.one_of(*NARROW)
+        made.arguments.insert(0, Scalar("gain", kind, 0, 9))
+        made.tables.append(Table("gains", kind, (ENTRIES,), tuple(range(ENTRIES))))
+        made.sources.append(Source("gains", kind, 1, (number(ENTRIES),)))
+    kinds = made.reduction, made.scan, made.histogram, made.greatest
+    for count in range(made.few(3)):
+        name = f"stage{count}"
+        if made.few(1):
+            made.one_of(*kinds)(name)
+        else:
+            made.pure(name, is_bound=made.few(1) == 0)
+    made.pure("result", is_bound=True)
+    bound = [a for stage in made.stages if stage.axes[0].bounds for a in stage.arrays]
+    others = [name for name in bound if not name.startswith("result") and made.few(1)]
+    return Program(
+        "drawn",
+        ("height", "width"),
+        tuple(made.arguments),
+        tuple(made.tables),
+        tuple(made.stages),
+        ("result", *others),
+    )
+
+
+def arguments_of(
+    program: Program, sizes: dict[str, int], seed: int
+) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+    """Inputs and scalars for ``program``, extremes among them."""
+    rng = np.random.default_rng(seed)
+    inputs = {}
+    for one in program.inputs:
+        shape = sizes["height"], sizes["width"]
+        found = rng.integers(one.low, one.high, shape, one.type.dtype, endpoint=True)
+        found[rng.random(shape) < 0.1] = one.high
+        found[rng.random(shape) < 0.1] = one.low
+        inputs[one.name] = found
+    scalars = {one.name: int(rng.integers(one.low, one.high + 1)) for one in program.scalars}
+    return inputs, scalars
