@@ -1,0 +1,261 @@
+"""How far the stages of a program reach, and what values they have, for given sizes.
+
+Readers decide: a stage is computed wherever another may read it, as far as intervals tell. Where
+they tell more than a buffer has, the program is refused, so no code reads beyond one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tuner.program.expressions import Expr, Load, ProgramError, Select, Variable, ordered
+from tuner.program.intervals import Interval, Scope, of_type, sum_of, unconditional_parts
+from tuner.program.loops import Loop, Program, Stage, Update
+from tuner.program.types import INDEX
+
+Box = tuple[Interval, ...]
+_ROUNDS = 4
+"""In which the values of a recurrence may settle; else they are all of their type."""
+
+
+@dataclass
+class Bounds:
+    """``boxes`` of the stages that are needed, by name: the least and greatest index along each
+    axis. ``values`` of the elements of inputs, tables and arrays, by name. ``needed`` are those of
+    sums, by stage and update, whether they fit or not."""
+
+    program: Program
+    sizes: Mapping[str, int]
+    boxes: dict[str, Box] = field(default_factory=dict)
+    values: dict[str, Interval] = field(default_factory=dict)
+    needed: dict[tuple[str, int], Interval] = field(default_factory=dict)
+
+    def known(self) -> dict[Expr, Interval]:
+        """The intervals of sizes and scalars."""
+        found: dict[Expr, Interval] = {
+            Variable(name): Interval(self.sizes[name], self.sizes[name])
+            for name in self.program.sizes
+        }
+        return found | {one.value: Interval(one.low, one.high) for one in self.program.scalars}
+
+    def scope(self, known: Mapping[Expr, Interval] | None = None) -> Scope:
+        """What is known outside of all loops, or what is ``known``."""
+        return Scope(
+            self.known() if known is None else known, lambda load: self.values[load.source]
+        )
+
+    def of_definition(self, stage: Stage) -> Scope | None:
+        """What is known where a stage is defined; ``None`` if that is nowhere."""
+        return self.within(stage, stage.axes)
+
+    def of_update(self, stage: Stage, update: Update) -> Scope | None:
+        """What is known where an update stores; ``None`` if it never does."""
+        scope = self.within(stage, update.loops)
+        if scope is None or update.condition is None:
+            return scope
+        return scope.under(update.condition, True)
+
+    def extent(self, scope: Scope, bounds: tuple[Expr, ...]) -> Interval:
+        """The least and greatest index between bounds, over all that ``scope`` allows."""
+        begin, end = bounds
+        return Interval(scope.of(begin).low, scope.of(end).high - 1)
+
+    def within(self, stage: Stage, loops: Iterable[Loop]) -> Scope | None:
+        """What is known within ``loops`` of a stage; ``None`` if they are never entered."""
+        known, box = self.known(), self.boxes.get(stage.name)
+        for loop in loops:
+            if loop.bounds:
+                over = self.extent(self.scope(known), loop.bounds)
+            elif box is not None:
+                over = box[[axis.name for axis in stage.axes].index(loop.name)]
+            else:
+                over = of_type(INDEX)
+            if over.high < over.low:
+                return None
+            known[loop.index] = over
+        return self.scope(known)
+
+
+def bounded(program: Program, sizes: Mapping[str, int]) -> Bounds:
+    """The bounds of ``program`` for ``sizes`` and all scalars and elements that are declared.
+
+    :class:`ProgramError` if a stage reads or stores beyond a buffer, or anywhere at all.
+    """
+    missing = set(program.sizes) - set(sizes)
+    if missing:
+        raise ProgramError(f"{program.name} is given no size {', '.join(sorted(missing))}")
+    bounds = Bounds(program, sizes)
+    bounds.values |= {one.name: Interval(one.low, one.high) for one in program.inputs}
+    bounds.values |= {
+        one.name: Interval(min(one.elements), max(one.elements)) for one in program.tables
+    }
+    for stage in program.stages:  # what indices may be that are read
+        _find_values(bounds, stage)
+    _Demands(bounds).find()
+    for stage in program.stages:
+        if stage.name in bounds.boxes:
+            _find_values(bounds, stage)
+    return bounds
+
+
+class _Demands:
+    """The boxes that are read."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._read: dict[str, list[Box]] = {}
+
+    def find(self) -> None:
+        """Finds the boxes of all stages that the outputs need."""
+        bounds, program = self._bounds, self._bounds.program
+        for stage in reversed(program.stages):
+            read = [box for array in stage.arrays for box in self._read.get(array, ())]
+            if not read and not set(program.outputs) & set(stage.arrays):
+                continue
+            declared = [self._declared(axis.bounds) for axis in stage.axes]
+            box = self._around(stage.axes, declared, read)
+            bounds.boxes[stage.name] = box
+            for update in stage.updates:
+                self._visit(stage, update)
+            read = [box, *(one for array in stage.arrays for one in self._read.get(array, ()))]
+            bounds.boxes[stage.name] = self._around(stage.axes, declared, read)
+            self._require(stage.name, declared, read)
+            scope = bounds.of_definition(stage)
+            if scope is not None:
+                self._loads(stage, scope, stage.values)
+        for buffer in program.inputs:
+            declared = [self._declared(axis) for axis in buffer.axes]
+            self._require(buffer.name, declared, self._read.get(buffer.name, ()))
+        for table in program.tables:
+            declared = [Interval(0, extent - 1) for extent in table.extents]
+            self._require(table.name, declared, self._read.get(table.name, ()))
+
+    def _declared(self, bounds: tuple[Expr, ...]) -> Interval | None:
+        """Where an axis goes for certain."""
+        if not bounds:
+            return None
+        scope = self._bounds.scope()
+        begin, end = map(scope.of, bounds)
+        return Interval(begin.high, end.low - 1)
+
+    def _around(
+        self, axes: tuple[Loop, ...], declared: list[Interval | None], read: list[Box]
+    ) -> Box:
+        scope, box = self._bounds.scope(), []
+        for number, axis in enumerate(axes):
+            if declared[number] is not None:
+                box.append(self._bounds.extent(scope, axis.bounds))
+                continue
+            along = [one[number] for one in read]
+            box.append(Interval(min(one.low for one in along), max(one.high for one in along)))
+        return tuple(box)
+
+    def _require(self, name: str, declared: Iterable[Interval | None], read: Iterable[Box]) -> None:
+        for box in read:
+            for number, (own, one) in enumerate(zip(declared, box, strict=True)):
+                if own is not None and not own.covers(one):
+                    raise ProgramError(
+                        f"{name} is used from {one.low} to {one.high} along axis {number}, "
+                        f"where it goes from {own.low} to {own.high}",
+                        next_step="clamp the index, or select what is used beyond",
+                    )
+                if one.low == INDEX.low or one.high == INDEX.high:
+                    raise ProgramError(
+                        f"{name} is used at any index along axis {number}", next_step="clamp it"
+                    )
+
+    def _visit(self, stage: Stage, update: Update) -> None:
+        scope = self._bounds.of_update(stage, update)
+        if scope is None:
+            return
+        self._read.setdefault(stage.name, []).append(tuple(map(scope.of, update.places)))
+        self._loads(stage, scope, (*update.places, *update.values))
+        if update.condition is not None:  # which is read before it is known
+            outside = self._bounds.within(stage, update.loops)
+            if outside is not None:
+                self._loads(stage, outside, [update.condition])
+
+    def _loads(self, stage: Stage, scope: Scope, roots: Iterable[Expr]) -> None:
+        for node, within in computed(scope, roots):
+            if isinstance(node, Load):
+                self._read.setdefault(node.source, []).append(tuple(map(within.of, node.indices)))
+
+
+def computed(scope: Scope, roots: Iterable[Expr]) -> Iterator[tuple[Expr, Scope]]:
+    """All nodes in ``roots`` with what is known where each is computed, parts first; one below
+    several conditions comes once for each."""
+    seen: set[tuple[int, Expr]] = set()
+    waiting = [(scope, tuple(roots))]
+    while waiting:
+        within, some = waiting.pop()
+        for node in ordered(some, unconditional_parts):
+            if (id(within), node) in seen:
+                continue
+            seen.add((id(within), node))
+            yield node, within
+            if isinstance(node, Select):
+                for part, holds in ((node.chosen, True), (node.otherwise, False)):
+                    inner = within.under(node.condition, holds)
+                    if inner is not None:
+                        waiting.append((inner, (part,)))
+
+
+def _find_values(bounds: Bounds, stage: Stage) -> None:
+    scope = bounds.of_definition(stage)
+    for array, value in zip(stage.arrays, stage.values, strict=True):
+        bounds.values[array] = scope.of(value) if scope is not None else Interval(0, 0)
+    for number, update in enumerate(stage.updates):
+        if not _add_sum(bounds, stage, number, update):
+            _add_recurrence(bounds, stage, update)
+
+
+def _add_sum(bounds: Bounds, stage: Stage, number: int, update: Update) -> bool:
+    """The values of an update that adds terms to an earlier element; false if it is another."""
+    scope = bounds.of_update(stage, update)
+    if scope is None or len(stage.arrays) > 1:
+        return scope is None
+    (array,), (value,) = stage.arrays, update.values
+    terms = _terms_of_sum(stage, scope, value)
+    if terms is None:
+        return False
+    term = sum_of(terms, scope.of)
+    times = 1
+    for loop in update.loops:
+        if loop.bounds:
+            over = scope.known[loop.index]
+            times *= over.high - over.low + 1
+    before, whole = bounds.values[array], of_type(value.type)
+    low, high = before.low + times * min(term.low, 0), before.high + times * max(term.high, 0)
+    bounds.needed[stage.name, number] = total = Interval(low, high)
+    bounds.values[array] = total if whole.covers(total) else whole
+    # What was found for its first values has to hold for those that follow.
+    again = bounds.of_update(stage, update)
+    if again is None or _terms_of_sum(stage, again, value) != terms:
+        bounds.values[array] = whole
+    return True
+
+
+def _terms_of_sum(stage: Stage, scope: Scope, value: Expr) -> dict[Expr | None, int] | None:
+    """What ``value`` adds to an element of its own array; ``None`` if it does anything else."""
+    scope.exact(value)
+    terms = scope.terms(value)
+    own = [one for one in terms if one is not None and stage.is_own(one)]
+    if len(own) != 1 or terms.pop(own[0]) != 1:
+        return None
+    others = [one for one in terms if one is not None]
+    return None if any(map(stage.is_own, ordered(others))) else terms
+
+
+def _add_recurrence(bounds: Bounds, stage: Stage, update: Update) -> None:
+    for _ in range(_ROUNDS):
+        scope = bounds.of_update(stage, update)
+        if scope is None:
+            return
+        before = {array: bounds.values[array] for array in stage.arrays}
+        for array, value in zip(stage.arrays, update.values, strict=True):
+            bounds.values[array] = before[array].union(scope.of(value))
+        if before == {array: bounds.values[array] for array in stage.arrays}:
+            return
+    for array, value in zip(stage.arrays, update.values, strict=True):
+        bounds.values[array] = of_type(value.type)

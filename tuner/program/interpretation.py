@@ -1,0 +1,297 @@
+"""The reference: the values of a program's outputs, with NumPy alone.
+
+Whole arrays are computed at once: definitions, reductions whose order is free, and those loops of
+other updates whose iterations have nothing to do with one another. The rest goes step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.errors import InternalError
+from tuner.program.bounds import Bounds, Box, bounded
+from tuner.program.expressions import (
+    Binary,
+    Expr,
+    Load,
+    ProgramError,
+    Select,
+    Variable,
+    loads_in,
+    ordered,
+)
+from tuner.program.intervals import Interval, unconditional_parts
+from tuner.program.loops import Loop, Program, Stage, Update
+from tuner.program.meanings import value_of
+
+Array = NDArray[Any]
+
+_BLOCK_ELEMENTS = 1 << 18
+"""Computed at once: intermediate values of this many stay in a cache."""
+_FREE: Mapping[str, np.ufunc] = {
+    "+": np.add,
+    "*": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+}
+"""Operations that combine integers in any order."""
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """A buffer or array, and the index of its first element along each axis."""
+
+    values: Array
+    first: tuple[int, ...]
+
+
+@dataclass
+class _Points:
+    """The iterations that are computed at once: an axis for each loop. ``chosen`` are those that
+    count, ``None`` for all."""
+
+    variables: Mapping[Expr, Array]
+    rank: int
+    chosen: Array | None = None
+    known: dict[Expr, Array] = field(default_factory=dict)
+
+    def where(self, condition: Array) -> _Points:
+        """Those of them that meet ``condition``."""
+        chosen = condition if self.chosen is None else self.chosen & condition
+        return _Points(self.variables, self.rank, np.asarray(chosen))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many there are of each loop."""
+        return np.broadcast_shapes(
+            (1,) * self.rank, *(one.shape for one in self.variables.values())
+        )
+
+
+def interpreted(
+    program: Program,
+    sizes: Mapping[str, int],
+    inputs: Mapping[str, Array],
+    scalars: Mapping[str, int],
+) -> dict[str, Array]:
+    """The outputs for ``inputs``, whose first elements are where their axes begin.
+
+    Raises what :func:`bounded` does, and :class:`ProgramError` for inputs of another shape.
+    """
+    with np.errstate(all="ignore"):
+        return _Interpreter(bounded(program, sizes), inputs, scalars).outputs()
+
+
+class _Interpreter:
+    def __init__(
+        self, bounds: Bounds, inputs: Mapping[str, Array], scalars: Mapping[str, int]
+    ) -> None:
+        self._bounds, self._program = bounds, bounds.program
+        values = {**bounds.sizes, **scalars}
+        self._outside: dict[Expr, Array] = {
+            one: np.asarray(values[one.name], one.type.dtype)
+            for one in (
+                *map(Variable, self._program.sizes),
+                *(s.value for s in self._program.scalars),
+            )
+        }
+        self._buffers = {
+            one.name: _Elements(
+                np.asarray(one.elements, one.type.dtype).reshape(one.extents),
+                (0,) * len(one.extents),
+            )
+            for one in self._program.tables
+        }
+        for buffer in self._program.inputs:
+            axes = [tuple(int(self._of(end, self._none())) for end in axis) for axis in buffer.axes]
+            shape, given = tuple(end - begin for begin, end in axes), inputs[buffer.name]
+            if given.shape != shape or given.dtype != buffer.type.dtype:
+                raise ProgramError(
+                    f"the input {buffer.name} is {given.dtype} of {given.shape}",
+                    accepted=f"{buffer.type.dtype} of {shape}",
+                )
+            self._buffers[buffer.name] = _Elements(given, tuple(begin for begin, _ in axes))
+
+    def outputs(self) -> dict[str, Array]:
+        """Computes all stages that are needed, in order."""
+        for stage in self._program.stages:
+            if stage.name in self._bounds.boxes:
+                self._compute(stage, self._bounds.boxes[stage.name])
+        return {name: self._cut(name) for name in self._program.outputs}
+
+    def _cut(self, name: str) -> Array:
+        """An output as far as its axes go for these scalars."""
+        found = self._buffers[name]
+        cuts = []
+        for axis, first in zip(self._program.stage_of(name).axes, found.first, strict=True):
+            begin, end = (int(self._of(bound, self._none())) for bound in axis.bounds)
+            cuts.append(slice(begin - first, max(begin, end) - first))
+        return found.values[tuple(cuts)]
+
+    def _none(self) -> _Points:
+        return _Points(self._outside, 0)
+
+    def _compute(self, stage: Stage, box: Box) -> None:
+        shape = tuple(max(0, one.high - one.low + 1) for one in box)
+        first = tuple(one.low for one in box)
+        for array, kind in zip(stage.arrays, stage.types, strict=True):
+            self._buffers[array] = _Elements(np.zeros(shape, kind.dtype), first)
+        nest = list(zip(stage.axes, box, strict=True))
+        definition = Update(stage.axes, stage.places, stage.values)
+        for block in _blocks(nest, _BLOCK_ELEMENTS):
+            self._store(stage, definition, self._points(stage.axes, block), None)
+        for update in stage.updates:
+            self._update(stage, update, box)
+
+    def _update(self, stage: Stage, update: Update, box: Box) -> None:
+        scope = self._bounds.of_update(stage, update)
+        if scope is None:
+            return
+        nest = [(loop, scope.known[loop.index]) for loop in update.loops]
+        total = _Total.of(stage, update)
+        in_turn = [] if total is not None else _in_turn(stage, update)
+        steps = [one for one in nest if one[0] in in_turn]
+        at_once = [one for one in nest if one[0] not in in_turn]
+        loops = [loop for loop, _ in (*steps, *at_once)]
+        for step in _blocks(steps, 1):
+            for block in _blocks(at_once, _BLOCK_ELEMENTS):
+                points = self._points(loops, [*step, *block])
+                points = self._entered(update, points)
+                self._store(stage, update, points, total)
+
+    def _points(self, loops: Sequence[Loop], block: Sequence[range]) -> _Points:
+        variables = dict(self._outside)
+        for number, (loop, over) in enumerate(zip(loops, block, strict=True)):
+            shape = [1] * len(loops)
+            shape[number] = len(over)
+            variables[loop.index] = np.arange(over.start, over.stop, dtype=np.int32).reshape(shape)
+        return _Points(variables, len(loops))
+
+    def _entered(self, update: Update, points: _Points) -> _Points:
+        """Those of ``points`` that the loops of ``update`` come to and its condition lets pass."""
+        for loop in update.loops:
+            for by, bound in zip((np.greater_equal, np.less), loop.bounds, strict=False):
+                holds = by(points.variables[loop.index], self._of(bound, points))
+                points = points if holds.all() else points.where(holds)
+        if update.condition is not None:
+            points = points.where(self._of(update.condition, points))
+        return points
+
+    def _store(self, stage: Stage, update: Update, points: _Points, total: _Total | None) -> None:
+        if points.chosen is not None and not points.chosen.any():
+            return
+        shape = points.shape
+        wanted = update.values if total is None else (total.term,)
+        values = [np.broadcast_to(self._of(one, points), shape) for one in wanted]
+        places = [np.broadcast_to(self._of(one, points), shape) for one in update.places]
+        if points.chosen is not None:
+            chosen = np.broadcast_to(points.chosen, shape)
+            values, places = ([one[chosen] for one in some] for some in (values, places))
+        for array, value in zip(stage.arrays, values, strict=True):
+            target = self._buffers[array]
+            at = tuple(place - first for place, first in zip(places, target.first, strict=True))
+            if not at:
+                value = value.reshape(-1)[-1] if total is None else total.of_all(value)
+            if total is None:
+                target.values[at] = value
+            else:
+                total.combine.at(target.values, at, value)
+
+    def _of(self, root: Expr, points: _Points) -> Array:
+        """The value of ``root`` at each of ``points``."""
+        for node in ordered([root], unconditional_parts):
+            if node not in points.known:
+                points.known[node] = self._value(node, points)
+        return points.known[root]
+
+    def _value(self, node: Expr, points: _Points) -> Array:
+        if isinstance(node, Variable):
+            return points.variables[node]
+        if isinstance(node, Load):
+            return self._load(node, points)
+        parts = [points.known[part] for part in unconditional_parts(node)]
+        if isinstance(node, Select):
+            sides = ((node.chosen, parts[0]), (node.otherwise, ~parts[0]))
+            parts += [
+                self._of(side, points.where(holds) if loads_in(side) else points)
+                for side, holds in sides
+            ]
+        return value_of(node, *parts)
+
+    def _load(self, node: Load, points: _Points) -> Array:
+        source = self._buffers[node.source]
+        places = []
+        for index, first, extent in zip(
+            node.indices, source.first, source.values.shape, strict=True
+        ):
+            place = points.known[index] - first
+            if points.chosen is not None:  # what does not count may lie beyond
+                place = np.where(points.chosen, place, 0)
+            if place.size and not (place.min() >= 0 and place.max() < extent):
+                raise InternalError(f"{node.source} is read beyond what its bounds say")
+            places.append(place)
+        return np.asarray(source.values[tuple(places)])
+
+
+@dataclass(frozen=True)
+class _Total:
+    """An update whose order is free: an element, combined with a ``term`` that depends on none of
+    its stage."""
+
+    combine: np.ufunc
+    term: Expr
+
+    def of_all(self, terms: Array) -> Array:
+        """All ``terms`` combined."""
+        return np.asarray(self.combine.reduce(terms.reshape(-1), dtype=terms.dtype))
+
+    @classmethod
+    def of(cls, stage: Stage, update: Update) -> _Total | None:
+        """The total that ``update`` makes; ``None`` if it makes none."""
+        value = update.values[0]
+        if len(update.values) > 1 or not isinstance(value, Binary) or value.operator not in _FREE:
+            return None
+        for own, term in ((value.left, value.right), (value.right, value.left)):
+            others = (
+                update.places if update.condition is None else (*update.places, update.condition)
+            )
+            is_free = not any(map(stage.is_own, loads_in(term, *others)))
+            if own is stage.at(*update.places) and is_free:
+                return cls(_FREE[value.operator], term)
+        return None
+
+
+def _in_turn(stage: Stage, update: Update) -> list[Loop]:
+    """The loops whose iterations have to do with one another: not those whose index is, wherever
+    the stage is written or read, that of one axis."""
+    own = [one.indices for one in loads_in(*update.expressions) if stage.is_own(one)]
+    if not own:
+        return []  # of what is stored at one place the last stays, in any case
+    return [
+        loop
+        for loop in update.loops
+        if not any(
+            all(places[number] is loop.index for places in (update.places, *own))
+            for number in range(len(stage.axes))
+        )
+    ]
+
+
+def _blocks(nest: Sequence[tuple[Loop, Interval]], limit: int) -> Iterator[list[range]]:
+    """The iterations of ``nest`` in order, as many at once as ``limit`` allows."""
+    inner, axes = 1, []
+    for _, (low, high) in reversed(nest):
+        extent = high - low + 1
+        step = max(1, min(extent, limit // inner))
+        inner *= max(1, step)
+        axes.append([range(at, min(at + step, high + 1)) for at in range(low, high + 1, step)])
+    yield from (list(ranges) for ranges in product(*reversed(axes)))
