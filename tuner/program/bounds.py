@@ -6,7 +6,7 @@ they tell more than a buffer has, the program is refused, so no code reads beyon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.program.expressions import Expr, Load, ProgramError, Select, Variable, ordered
@@ -21,9 +21,9 @@ _ROUNDS = 4
 
 @dataclass
 class Bounds:
-    """``boxes`` of the stages that are needed, by name: the least and greatest index along each
-    axis. ``values`` of the elements of inputs, tables and arrays, by name. ``needed`` are those of
-    sums, by stage and update, whether they fit or not."""
+    """``boxes`` of inputs and of the stages that are needed, by name: the least and greatest index
+    along each axis. ``values`` of the elements of inputs, tables and arrays, by name. ``needed``
+    are those of sums, by stage and update, whether they fit or not."""
 
     program: Program
     sizes: Mapping[str, int]
@@ -114,19 +114,23 @@ class _Demands:
             if not read and not set(program.outputs) & set(stage.arrays):
                 continue
             declared = [self._declared(axis.bounds) for axis in stage.axes]
-            box = self._around(stage.axes, declared, read)
+            box = self._around([axis.bounds for axis in stage.axes], declared, read)
             bounds.boxes[stage.name] = box
             for update in stage.updates:
                 self._visit(stage, update)
             read = [box, *(one for array in stage.arrays for one in self._read.get(array, ()))]
-            bounds.boxes[stage.name] = self._around(stage.axes, declared, read)
+            bounds.boxes[stage.name] = self._around(
+                [axis.bounds for axis in stage.axes], declared, read
+            )
             self._require(stage.name, declared, read)
             scope = bounds.of_definition(stage)
             if scope is not None:
                 self._loads(stage, scope, stage.values)
         for buffer in program.inputs:
             declared = [self._declared(axis) for axis in buffer.axes]
-            self._require(buffer.name, declared, self._read.get(buffer.name, ()))
+            read = self._read.get(buffer.name, [])
+            bounds.boxes[buffer.name] = self._around(buffer.axes, declared, read)
+            self._require(buffer.name, declared, read)
         for table in program.tables:
             declared = [Interval(0, extent - 1) for extent in table.extents]
             self._require(table.name, declared, self._read.get(table.name, ()))
@@ -140,15 +144,22 @@ class _Demands:
         return Interval(begin.high, end.low - 1)
 
     def _around(
-        self, axes: tuple[Loop, ...], declared: list[Interval | None], read: list[Box]
+        self,
+        axes: Sequence[tuple[Expr, ...]],
+        declared: Sequence[Interval | None],
+        read: Sequence[Box],
     ) -> Box:
+        """The box of a buffer: as declared, or as it is read."""
         scope, box = self._bounds.scope(), []
-        for number, axis in enumerate(axes):
+        for number, bounds in enumerate(axes):
             if declared[number] is not None:
-                box.append(self._bounds.extent(scope, axis.bounds))
+                box.append(self._bounds.extent(scope, bounds))
                 continue
             along = [one[number] for one in read]
-            box.append(Interval(min(one.low for one in along), max(one.high for one in along)))
+            low, high = (
+                (min(o.low for o in along), max(o.high for o in along)) if along else (0, -1)
+            )
+            box.append(Interval(low, high))
         return tuple(box)
 
     def _require(self, name: str, declared: Iterable[Interval | None], read: Iterable[Box]) -> None:

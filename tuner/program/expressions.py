@@ -71,6 +71,11 @@ class Expr(metaclass=_MadeOnce):
         """The same node of other ``parts``."""
         return self
 
+    def __repr__(self) -> str:
+        # Of one node: spelt out, expressions that share parts grow beyond all measure.
+        told = ("..." if isinstance(one, Expr | tuple) else str(one) for one in self.content)
+        return f"{type(self).__name__}({', '.join(told)})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self.content
 
@@ -132,7 +137,7 @@ class Expr(metaclass=_MadeOnce):
         return 0 - self
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Constant(Expr):
     """A number."""
 
@@ -143,7 +148,7 @@ class Constant(Expr):
         require(self.type.holds(self.value), f"{self.value} is no {self.type}")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Variable(Expr):
     """The index of a loop, a size or a scalar."""
 
@@ -151,7 +156,7 @@ class Variable(Expr):
     type: Type = INDEX
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Load(Expr):
     """An element of an input, a table or a stage's array, of ``type``; indices outermost first."""
 
@@ -171,7 +176,7 @@ class Load(Expr):
         return Load(self.source, tuple(parts), self.type)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Unary(Expr):
     """``~`` (of conditions: not), ``abs`` (unsigned), and counts of bits: ``popcount``, and ``clz``
     and ``ctz`` of leading and trailing zeros (all bits of 0)."""
@@ -193,7 +198,7 @@ class Unary(Expr):
         return Unary(self.operator, *parts)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Binary(Expr):
     """An operation on two values of one type, modulo ``2 ** bits`` of that type.
 
@@ -224,7 +229,7 @@ class Binary(Expr):
         return Binary(self.operator, *parts)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Select(Expr):
     """``chosen`` where ``condition`` holds, else ``otherwise``. What is not taken is not read: it
     may lie beyond a buffer."""
@@ -248,7 +253,7 @@ class Select(Expr):
         return Select(*parts)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Cast(Expr):
     """A value as another ``type``: modulo ``2 ** bits``, or brought into its range if it
     ``saturates``."""

@@ -27,7 +27,7 @@ from tuner.program.expressions import (
     ordered,
 )
 from tuner.program.intervals import Interval, unconditional_parts
-from tuner.program.loops import Loop, Program, Stage, Update
+from tuner.program.loops import Buffer, Loop, Program, Stage, Update
 from tuner.program.meanings import value_of
 
 Array = NDArray[Any]
@@ -112,30 +112,30 @@ class _Interpreter:
             for one in self._program.tables
         }
         for buffer in self._program.inputs:
-            axes = [tuple(int(self._of(end, self._none())) for end in axis) for axis in buffer.axes]
-            shape, given = tuple(end - begin for begin, end in axes), inputs[buffer.name]
+            first, shape = self._ends(buffer)
+            given = inputs[buffer.name]
             if given.shape != shape or given.dtype != buffer.type.dtype:
                 raise ProgramError(
                     f"the input {buffer.name} is {given.dtype} of {given.shape}",
                     accepted=f"{buffer.type.dtype} of {shape}",
                 )
-            self._buffers[buffer.name] = _Elements(given, tuple(begin for begin, _ in axes))
+            self._buffers[buffer.name] = _Elements(given, first)
+
+    def _ends(self, buffer: Buffer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The first index and the extent of an input along each axis, for these scalars."""
+        first, shape = [], []
+        for axis, over in zip(buffer.axes, self._bounds.boxes[buffer.name], strict=True):
+            ends = [int(self._of(end, self._none())) for end in axis] or [over.low, over.high + 1]
+            first.append(ends[0])
+            shape.append(ends[1] - ends[0])
+        return tuple(first), tuple(shape)
 
     def outputs(self) -> dict[str, Array]:
         """Computes all stages that are needed, in order."""
         for stage in self._program.stages:
             if stage.name in self._bounds.boxes:
                 self._compute(stage, self._bounds.boxes[stage.name])
-        return {name: self._cut(name) for name in self._program.outputs}
-
-    def _cut(self, name: str) -> Array:
-        """An output as far as its axes go for these scalars."""
-        found = self._buffers[name]
-        cuts = []
-        for axis, first in zip(self._program.stage_of(name).axes, found.first, strict=True):
-            begin, end = (int(self._of(bound, self._none())) for bound in axis.bounds)
-            cuts.append(slice(begin - first, max(begin, end) - first))
-        return found.values[tuple(cuts)]
+        return {name: self._buffers[name].values for name in self._program.outputs}
 
     def _none(self) -> _Points:
         return _Points(self._outside, 0)

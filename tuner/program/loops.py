@@ -52,13 +52,13 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Buffer:
-    """An input. Along each axis, outermost first, it goes from a first index up to an end; both
-    are expressions of sizes and scalars. Its elements are declared to lie between ``low`` and
-    ``high``."""
+    """An input. Along each axis, outermost first, it goes from a first index up to an end, both
+    expressions of sizes and scalars, or (``()``) as far as it is read. Its elements are declared to
+    lie between ``low`` and ``high``."""
 
     name: str
     type: Type
-    axes: tuple[tuple[Expr, Expr], ...]
+    axes: tuple[tuple[Expr, ...], ...]
     low: int
     high: int
 
@@ -193,8 +193,11 @@ class _Check:
             self._range(scalar)
         for buffer in program.inputs:
             self._range(buffer)
-            for bound in chain.from_iterable(buffer.axes):
-                self._bound(f"the input {buffer.name}", bound, {})
+            where = f"the input {buffer.name}"
+            for axis in buffer.axes:
+                require(len(axis) in (0, 2), f"{where} has half an axis")
+                for bound in axis:
+                    self._bound(where, bound, {})
             self._sources[buffer.name] = buffer.type, len(buffer.axes)
         for table in program.tables:
             count, fits = len(table.elements), all(map(table.type.holds, table.elements))
@@ -207,8 +210,12 @@ class _Check:
         for name in program.outputs:
             found = [stage for stage in program.stages if name in stage.arrays]
             require(bool(found), f"no stage computes the output {name}")
-            fixed = all(axis.bounds for axis in found[0].axes)
-            require(fixed, f"the output {name} has an axis without bounds")
+            for axis in found[0].axes:
+                where = f"the axis {axis.name} of the output {name}"
+                require(bool(axis.bounds), f"{where} has no bounds")
+                used = (one for one in ordered(axis.bounds) if isinstance(one, Variable))
+                fixed = all(one.name in program.sizes for one in used)
+                require(fixed, f"{where} has bounds that depend on more than sizes")
 
     def _range(self, one: Scalar | Buffer) -> None:
         fits = one.type.low <= one.low <= one.high <= one.type.high

@@ -125,7 +125,9 @@ class _Parser:
         self.sources[name] = own
         return Buffer(name, own, axes, low, high)
 
-    def _axis(self, node: ast.expr) -> tuple[Expr, Expr]:
+    def _axis(self, node: ast.expr) -> tuple[Expr, ...]:
+        if isinstance(node, ast.Constant) and node.value is ...:
+            return ()
         if not isinstance(node, ast.Slice):
             return Constant(0, INDEX), self._of(node, INDEX)
         if node.lower is None or node.upper is None or node.step is not None:

@@ -56,12 +56,16 @@ class _Source:
         self._layouts: dict[str, Sequence[tuple[str, str]]] = {}
         """First index and extent along each axis, by buffer."""
         for buffer in self._program.inputs:
-            self._layouts[buffer.name] = [self._axis(*axis) for axis in buffer.axes]
+            self._layouts[buffer.name] = [
+                self._axis(*axis) if axis else (str(over.low), str(_extent(over)))
+                for axis, over in zip(buffer.axes, bounds.boxes[buffer.name], strict=True)
+            ]
         for table in self._program.tables:
             self._layouts[table.name] = [("0", str(extent)) for extent in table.extents]
-        for name, box in bounds.boxes.items():
-            for array in self._program.stage_of(name).arrays:
-                self._layouts[array] = [(str(one.low), str(_extent(one))) for one in box]
+        for stage in self._program.stages:
+            box = bounds.boxes.get(stage.name, ())
+            layout = [(str(one.low), str(_extent(one))) for one in box]
+            self._layouts |= dict.fromkeys(stage.arrays, layout)
 
     def text(self) -> str:
         """All of it."""

@@ -76,9 +76,9 @@ def _argument(one: Scalar | Buffer) -> str:
     if isinstance(one, Scalar):
         return f"{one.name}: {kind}"
     axes = []
-    for begin, end in one.axes:
-        first, last = _whole(begin), _whole(end)
-        axes.append(last if first == "0" else f"{first}:{last}")
+    for axis in one.axes:
+        ends = tuple(map(_whole, axis))
+        axes.append("..." if not ends else ends[1] if ends[0] == "0" else ":".join(ends))
     return f"{one.name}: {kind}[{', '.join(axes) or '()'}]"
 
 

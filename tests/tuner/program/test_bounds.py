@@ -1,0 +1,144 @@
+"""Bounds hold what happens, refuse what would read beyond, and tell where sums overflow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from tests.tuner.program.drawn import arguments_of, programs
+from tuner.program.bounds import bounded
+from tuner.program.expressions import ProgramError
+from tuner.program.interpretation import interpreted
+from tuner.program.intervals import Interval
+from tuner.program.loops import Program
+from tuner.program.overflow import overflows, without_overflow
+from tuner.program.parsing import parsed
+from tuner.program.printing import printed
+from tuner.program.work import work_of
+
+IMAGE = {"height": 16, "width": 32}
+
+
+READ = "for y in range(height):\n    for x in range(width):\n        out[y, x] = image[y, {}]"
+
+
+def program(body: str, arguments: str = "image: u8[height, width]") -> Program:
+    lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
+    head = f"def made(height: size, width: size, {arguments}):"
+    return parsed(f"{head}\n{lines}\n    return out\n")
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs(), st.integers(1, 9), st.integers(1, 9), st.integers(0, 99))
+def test_values_lie_within_bounds(drawn: Program, height: int, width: int, seed: int) -> None:
+    note(printed(drawn))
+    sizes = {"height": height, "width": width}
+    values = bounded(drawn, sizes).values
+    outputs = interpreted(drawn, sizes, *arguments_of(drawn, sizes, seed))
+    for name, found in outputs.items():
+        assert values[name].covers(Interval(int(found.min()), int(found.max()))), name
+
+
+def test_stages_reach_as_far_as_they_are_read() -> None:
+    bounds = bounded(
+        program(
+            """
+for y in ...:
+    for x in ...:
+        low[y, x] = u16(image[y, x]) + u16(image[y + 1, 2 * x])
+for y in range(height):
+    for x in range(width):
+        out[y, x] = low[y - 1, x + 3] + low[y + 2, x // 2]
+""",
+            "image: u8[..., ...]",
+        ),
+        IMAGE,
+    )
+    assert bounds.boxes["low"] == (Interval(-1, 17), Interval(0, 34))
+    assert bounds.boxes["image"] == (Interval(-1, 18), Interval(0, 68))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "max(min(x - 2, width - 1), 0)",
+        "select(x < 2, 1 - x, x - 2)",
+        "select(x + 2 >= width, 2 * width - 3 - x, x + 2)",
+        "select((x > 3) & (x < width - 4), x + 4, x)",
+        "(x + (width - x)) - 1",
+        "x % 7",
+        "i32(image[y, x]) & 15",
+        "absd(x, 3) // 2",
+    ],
+)
+def test_indices_within_the_image_are_seen_to_be(index: str) -> None:
+    index = f"i32({index})" if "absd" in index else index
+    text = READ.format(index)
+    assert bounded(program(text), IMAGE).boxes["out"] == (Interval(0, 15), Interval(0, 31))
+
+
+@pytest.mark.parametrize(
+    ("index", "told"),
+    [
+        ("x + 1", "image is used from 1 to 32 along axis 1, where it goes from 0 to 31"),
+        ("select(x < 30, x + 3, 0)", "from 0 to 32"),
+        ("i32(image[y, x])", "from 0 to 255"),
+    ],
+)
+def test_reads_beyond_a_buffer_are_refused(index: str, told: str) -> None:
+    text = READ.format(index)
+    with pytest.raises(ProgramError, match=told):
+        bounded(program(text), IMAGE)
+
+
+PRODUCT = """
+for y in range(height):
+    for x in range(height):
+        out[y, x] = i32(0)
+for y in ...:
+    for x in ...:
+        for r in range(width):
+            out[y, x] += i32(image[y, r]) * i32(image[x, r])
+"""
+
+
+def test_sums_that_overflow_are_told_with_a_range_that_avoids_it() -> None:
+    wide = program(PRODUCT, "image: i16[height, width]")
+    (found,) = overflows(bounded(wide, IMAGE))
+    assert (found.stage, found.update) == ("out", 0)
+    assert found.values.high == 32 * 2**30
+    assert "the stage out may overflow in its update 0" in str(found)
+    narrow = without_overflow(wide, IMAGE)
+    assert narrow is not None
+    (image,) = narrow.inputs
+    assert 32 * image.low**2 < 2**31 <= 32 * (2 * image.low) ** 2
+    assert bounded(narrow, IMAGE).values["out"].high == 32 * image.low**2
+    assert not overflows(bounded(program(PRODUCT), IMAGE))
+
+
+def test_overflow_under_a_condition_that_excludes_it_is_none() -> None:
+    body = """
+for y in range(height):
+    for x in range(width):
+        out[y, x] = select(image[y, x] < 1000, image[y, x] * 3, 0)
+"""
+    arguments = "image: i32(0, 2147483647)[height, width]"
+    assert not overflows(bounded(program(body, arguments), IMAGE))
+    assert overflows(bounded(program(body.replace("< 1000", "> 1000"), arguments), IMAGE))
+
+
+def test_work_is_counted_at_the_width_that_values_need() -> None:
+    (work,) = work_of(bounded(program(PRODUCT), IMAGE)).values()
+    assert work.products == {8: 16 * 16 * 32}
+    assert work.operations == {32: 16 * 16 * 32}
+    assert work.stored == {32: 2 * 16 * 16}
+    assert work.loaded == {8: 2 * 16 * 32}
+
+
+def test_empty_sums_store_nothing() -> None:
+    body = PRODUCT.replace("range(width)", "range(width, width)")
+    made = program(body)
+    assert bounded(made, IMAGE).values["out"] == Interval(0, 0)
+    assert not interpreted(made, IMAGE, {"image": np.ones((16, 32), np.uint8)}, {})["out"].any()

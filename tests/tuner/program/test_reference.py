@@ -1,0 +1,192 @@
+"""The reference is exact: each operator at each width, and each kind of stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tuner.program.drawn import TYPES
+from tuner.program.expressions import (
+    ARITHMETIC,
+    BITWISE,
+    COMPARISONS,
+    SHIFTS,
+    Binary,
+    Cast,
+    Constant,
+    Expr,
+    ProgramError,
+    Unary,
+)
+from tuner.program.interpretation import interpreted
+from tuner.program.meanings import value_of
+from tuner.program.parsing import parsed
+from tuner.program.types import BOOL, Type
+
+# What operators mean, of numbers without a width.
+INTEGERS: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: 0 if b == 0 else (a - a % abs(b)) // b,
+    "%": lambda a, b: 0 if b == 0 else a % abs(b),
+    "min": min,
+    "max": max,
+    "absd": lambda a, b: abs(a - b),
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << min(b, 64) if b >= 0 else a >> -b,
+    ">>": lambda a, b: a >> b if b >= 0 else a << min(-b, 64),
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def numbers(kind: Type) -> st.SearchStrategy[int]:
+    near = [0, 1, 2, 3, -1, -2, kind.bits - 1, kind.bits, kind.low, kind.high, kind.high - 1]
+    return st.sampled_from([one for one in near if kind.holds(one)]) | st.integers(
+        kind.low, kind.high
+    )
+
+
+def value(node: Expr) -> int:
+    """The value of ``node`` in an array, as in the interpreter."""
+    parts = [np.asarray([part.value], part.type.dtype) for part in node.parts]
+    with np.errstate(all="ignore"):
+        found = value_of(node, *parts)
+    assert found.dtype == node.type.dtype
+    return int(found[0])
+
+
+@given(st.data(), st.sampled_from(TYPES))
+def test_operators_are_exact(data: st.DataObject, kind: Type) -> None:
+    for by in (*ARITHMETIC, *BITWISE, *SHIFTS, *COMPARISONS):
+        amount = Type(kind.bits, data.draw(st.booleans())) if by in SHIFTS else kind
+        a, b = data.draw(numbers(kind)), data.draw(numbers(amount))
+        node = Binary(by, Constant(a, kind), Constant(b, amount))
+        assert value(node) == node.type.wrapped(INTEGERS[by](a, b)), (by, a, b, kind)
+
+
+@given(st.data(), st.sampled_from(TYPES), st.sampled_from(TYPES))
+def test_casts_and_bits_are_exact(data: st.DataObject, kind: Type, to: Type) -> None:
+    a = data.draw(numbers(kind))
+    one = Constant(a, kind)
+    assert value(Cast(to, one)) == to.wrapped(a)
+    assert value(Cast(to, one, saturates=True)) == min(max(a, to.low), to.high)
+    bits = f"{a & (1 << kind.bits) - 1:0{kind.bits}b}"
+    assert value(Unary("~", one)) == kind.wrapped(~a)
+    assert value(Unary("abs", one)) == abs(a)
+    assert value(Unary("popcount", one)) == bits.count("1")
+    assert value(Unary("clz", one)) == len(bits) - len(bits.lstrip("0"))
+    assert value(Unary("ctz", one)) == len(bits) - len(bits.rstrip("0"))
+    condition = Constant(a & 1, BOOL)
+    assert value(Cast(to, condition)) == a & 1
+    assert value(Unary("~", condition)) == 1 - (a & 1)
+
+
+IMAGE = np.random.default_rng(3).integers(0, 256, (7, 12), np.uint8)
+SIZES = {"height": 7, "width": 12}
+
+
+def output(body: str, arguments: str = "image: u8[height, width]") -> np.ndarray:
+    lines = "\n".join(f"    {line}" for line in body.strip().splitlines())
+    head = f"def made(height: size, width: size, {arguments}):"
+    program = parsed(f"{head}\n{lines}\n    return out\n")
+    return interpreted(program, SIZES, {"image": IMAGE}, {"gain": 3})["out"]
+
+
+def test_sums_over_two_scans() -> None:
+    found = output("""
+for y in range(height):
+    for x in range(width):
+        out[y, x] = u32(image[y, x])
+for y in ...:
+    for r in range(1, width):
+        out[y, r] += out[y, r - 1]
+for x in ...:
+    for r in range(1, height):
+        out[r, x] += out[r - 1, x]
+""")
+    assert (found == IMAGE.astype(np.uint32).cumsum(0).cumsum(1)).all()
+
+
+def test_recurrence_steps_in_order() -> None:
+    found = output("""
+for y in range(height):
+    for x in range(width):
+        out[y, x] = i16(image[y, x])
+for y in ...:
+    for r in range(1, width):
+        out[y, r] = (3 * out[y, r - 1] + out[y, r]) // 4
+""")
+    wanted = IMAGE.astype(np.int16)
+    for x in range(1, 12):
+        wanted[:, x] = (3 * wanted[:, x - 1] + wanted[:, x]) >> 2
+    assert (found == wanted).all()
+
+
+def test_histogram_of_what_a_condition_lets_pass() -> None:
+    found = output("""
+for bin in range(256):
+    out[bin] = u16(0)
+for y in range(height):
+    for x in range(width):
+        if image[y, x] > 99:
+            out[i32(image[y, x])] += 1
+""")
+    assert (found == np.bincount(IMAGE[IMAGE > 99], minlength=256)).all()
+
+
+def test_tuple_is_updated_together() -> None:
+    """The place changes when the value does, and before it is overwritten."""
+    found = output("""
+for y in range(height):
+    best[y], out[y] = u8(0), i32(-1)
+for y in ...:
+    for r in range(width):
+        best[y], out[y] = max(best[y], image[y, r]), select(image[y, r] > best[y], r, out[y])
+""")
+    assert (found == IMAGE.argmax(1)).all()
+
+
+def test_bounds_from_scalars_and_outer_indices() -> None:
+    found = output(
+        """
+for y in range(height):
+    for x in range(width):
+        out[y, x] = i64(0)
+for y in ...:
+    for x in ...:
+        for r in range(max(x - gain, 0), min(x + gain, width)):
+            out[y, x] += i64(image[y, r])
+""",
+        "image: u8[height, width], gain: i32(1, 5)",
+    )
+    wide = IMAGE.astype(np.int64)
+    wanted = [wide[:, max(x - 3, 0) : min(x + 3, 12)].sum(1) for x in range(12)]
+    assert (found == np.stack(wanted, 1)).all()
+
+
+def test_what_is_not_chosen_is_not_read() -> None:
+    found = output("""
+for y in range(height):
+    for x in range(width):
+        out[y, x] = select((x > 0) & (x < width - 1), image[y, x - 1] + image[y, x + 1], 7)
+""")
+    wanted = np.full_like(IMAGE, 7)
+    wanted[:, 1:-1] = IMAGE[:, :-2] + IMAGE[:, 2:]
+    assert (found == wanted).all()
+
+
+def test_inputs_of_another_shape_are_refused() -> None:
+    with pytest.raises(ProgramError, match="accepted: uint8 of"):
+        output("for y in range(2):\n    out[y] = image[y, 0]", "image: u8[height, height]")
