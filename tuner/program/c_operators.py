@@ -7,11 +7,34 @@ needs it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from tuner.program.expressions import COMPARISONS, Binary, Cast, Constant, Expr, Unary
-from tuner.program.types import BOOL, INDEX, Type
+from tuner.program.expressions import (
+    BITWISE,
+    COMPARISONS,
+    SHIFTS,
+    Binary,
+    Cast,
+    Constant,
+    Expr,
+    Unary,
+)
+from tuner.program.intervals import Scope, of_type
+from tuner.program.types import BOOL, I32, INDEX, Type
 
 _SUFFIX = {(32, True): "", (32, False): "u", (64, True): "ll", (64, False): "ull"}
+_CHOICE, _LOGIC, _COMPARED, _SHIFTED, _SUM, _PRODUCT, _CAST, _ATOM = range(8)
+
+
+class Text(NamedTuple):
+    """An expression of C, and how tight its operator binds."""
+
+    text: str
+    level: int = _ATOM
+
+    def within(self, level: int) -> str:
+        """It, as a part of an operator that binds as tight as ``level``."""
+        return self.text if self.level >= level else f"({self.text})"
 
 
 def typename(kind: Type) -> str:
@@ -19,16 +42,47 @@ def typename(kind: Type) -> str:
     return "int" if kind == BOOL else f"{'' if kind.is_signed else 'u'}int{kind.bits}_t"
 
 
-def constant(value: int, kind: Type) -> str:
+def constant(value: int, kind: Type) -> Text:
     """A number as C has it; the least has no literal."""
     suffix = _SUFFIX.get((kind.bits, kind.is_signed), "")
     if value == kind.low and kind.overflow_is_undefined:
-        return f"({value + 1}{suffix} - 1)"
-    return f"({value}{suffix})" if value < 0 else f"{value}{suffix}"
+        return Text(f"{value + 1}{suffix} - 1", _SUM)
+    return Text(f"{value}{suffix}", _CAST if value < 0 else _ATOM)
+
+
+def chosen(condition: Text, one: Text, other: Text) -> Text:
+    """``one`` if ``condition`` holds, else ``other``."""
+    return Text(f"{condition.within(_LOGIC)} ? {one.within(_LOGIC)} : {other.text}", _CHOICE)
+
+
+def _cast(kind: Type, part: Text) -> Text:
+    return Text(f"({typename(kind)}){part.within(_CAST)}", _CAST)
+
+
+def infix(by: str, a: Text, b: Text) -> Text:
+    """Mixed with sums or one another, comparisons, shifts and bits are put in brackets: few know
+    which of them binds tighter."""
+    level = _LEVELS.get(by, _COMPARED)
+    if level in (_SUM, _PRODUCT):
+        return Text(f"{a.within(level)} {by} {b.within(level + 1)}", level)
+    inner = _SUM if level == _COMPARED else _CAST
+    return Text(f"{a.within(inner)} {by} {b.within(inner)}", level)
+
+
+_LEVELS = {
+    **dict.fromkeys("&|^", _LOGIC),
+    **dict.fromkeys(("<<", ">>"), _SHIFTED),
+    **dict.fromkeys("+-", _SUM),
+    **dict.fromkeys("*/%", _PRODUCT),
+}
 
 
 class Operators:
-    """Operators, and the functions that those need which were asked for."""
+    """Operators, and the functions that those need which were asked for.
+
+    What has a type of less than 32 bits is an int in C, with the same value; only what may be
+    beyond its type is cast to it.
+    """
 
     def __init__(self) -> None:
         self._functions: dict[str, str] = {}
@@ -38,37 +92,42 @@ class Operators:
         for text in self._functions.values():
             yield from (*text.splitlines(), "")
 
-    def index(self, node: Expr, parts: Sequence[str]) -> str:
-        """The value of an index that does not overflow; empty if that makes no difference."""
-        is_plain = (
-            isinstance(node, Binary) and node.type == INDEX and node.operator in ("+", "-", "*")
-        )
-        return f"({parts[0]} {node.operator} {parts[1]})" if is_plain else ""  # type: ignore[attr-defined]
+    def index(self, node: Expr, parts: Sequence[Text]) -> Text | None:
+        """The value of an index that does not overflow; ``None`` if that makes no difference."""
+        if isinstance(node, Binary) and node.operator in ("+", "-", "*") and node.type == INDEX:
+            return infix(node.operator, *parts)
+        return None
 
-    def value(self, node: Expr, parts: Sequence[str]) -> str:
-        """The value of an operator, of its ``parts``."""
+    def value(self, node: Expr, parts: Sequence[Text], scope: Scope) -> Text:
+        """The value of an operator, of its ``parts``, where ``scope`` is what is known."""
+        fits = of_type(node.type).covers(scope.exact(node))
         if isinstance(node, Binary):
+            if fits and (plain := _plain(node, scope)):
+                return infix(plain, *parts)
             return self._binary(node, *parts)
         if isinstance(node, Cast):
-            return self._cast(node, *parts)
+            if node.saturates:
+                return self._saturated(node, *parts)
+            promotes = node.operand.type.bits < 32 and _is_int(node.type)
+            return parts[0] if promotes and fits else _cast(node.type, *parts)
         assert isinstance(node, Unary)  # noqa: S101 - the last kind that computes
         if node.operator == "~":
-            return (
-                f"(!{parts[0]})" if node.type == BOOL else f"(({typename(node.type)})~{parts[0]})"
-            )
-        return self._called(
-            node.operator, _UNARY[node.operator], node.type, parts, node.operand.type
-        )
+            sign = "!" if node.type == BOOL else "~"
+            inverted = Text(f"{sign}{parts[0].within(_CAST)}", _CAST)
+            return inverted if node.type == BOOL else _cast(node.type, inverted)
+        body = _UNARY[node.operator]
+        return self._called(node.operator, body, node.type, parts, node.operand.type)
 
-    def _called(self, name: str, body: str, made: Type, parts: Sequence[str], *kinds: Type) -> str:
+    def _called(
+        self, name: str, body: str, made: Type, parts: Sequence[Text], *kinds: Type
+    ) -> Text:
         """A call of the function ``name`` with that ``body``, in which T is the type of its value,
         A that of its first argument, U that one unsigned and B its bits."""
         own = "_".join((name, *(str(kind) for kind in dict.fromkeys(kinds))))
         if own not in self._functions:
             a = kinds[0]
-            wide = Type(max(32, a.bits), False)
             words = {"T": typename(made), "A": typename(a), "U": typename(a.unsigned)}
-            words |= {"B": str(a.bits), "W": typename(wide)}
+            words |= {"B": str(a.bits), "W": typename(_wide(a))}
             for word, text in words.items():
                 body = body.replace(f"${word}", text)
             body = body.replace("; ", ";\n    ")
@@ -76,14 +135,12 @@ class Operators:
             self._functions[own] = (
                 f"static inline {typename(made)} {own}({given})\n{{\n    {body}\n}}"
             )
-        return f"{own}({', '.join(parts)})"
+        return Text(f"{own}({', '.join(part.text for part in parts)})")
 
-    def _cast(self, node: Cast, part: str) -> str:
-        if not node.saturates:
-            return f"(({typename(node.type)}){part})"
+    def _saturated(self, node: Cast, part: Text) -> Text:
         own, kind = node.operand.type, node.type
         body = "".join(
-            f"if (a {by} {constant(end, own)}) return {constant(end, kind)}; "
+            f"if (a {by} {constant(end, own).text}) return {constant(end, kind).text}; "
             for by, end, is_beyond in (
                 ("<", kind.low, own.low < kind.low),
                 (">", kind.high, own.high > kind.high),
@@ -92,33 +149,32 @@ class Operators:
         )
         return self._called(f"sat_{kind}", f"{body}return ($T)a;", kind, [part], own)
 
-    def _binary(self, node: Binary, a: str, b: str) -> str:
+    def _binary(self, node: Binary, a: Text, b: Text) -> Text:
         by, kind = node.operator, node.left.type
         if by in COMPARISONS or kind == BOOL:
-            return f"({a} {by} {b})"
-        if by in ("&", "|", "^"):
-            return f"(({typename(kind)})({a} {by} {b}))"
+            return infix(by, a, b)
+        if by in BITWISE:
+            return _narrowed(kind, infix(by, a, b))
         if by in ("+", "-", "*"):
             return _wrapping(by, kind, a, b)
-        if by in ("<<", ">>"):
+        if by in SHIFTS:
             return self._shift(node, a, b)
         if by in ("//", "%"):
-            is_plain = not kind.is_signed and isinstance(node.right, Constant) and node.right.value
-            if is_plain:
-                return f"(({typename(kind)})({a} {by[0]} {b}))"
+            if not kind.is_signed and isinstance(node.right, Constant) and node.right.value:
+                return _narrowed(kind, infix(by[0], a, b))
             body = (_SIGNED if kind.is_signed else _UNSIGNED)[by]
             return self._called({"//": "div", "%": "mod"}[by], body, kind, [a, b], kind, kind)
         return self._called(by, _PAIRS[by], node.type, [a, b], kind, kind)
 
-    def _shift(self, node: Binary, a: str, b: str) -> str:
+    def _shift(self, node: Binary, a: Text, b: Text) -> Text:
         kind, amount = node.left.type, node.right
         is_left = node.operator == "<<"
-        left, right = "($T)(($W)a << {})", "($T)(a >> {})"
         if isinstance(amount, Constant) and 0 <= amount.value < kind.bits:
+            by = Text(str(amount.value))
             if not is_left:
-                return f"(({typename(kind)})({a} >> {amount.value}))"
-            wide = typename(Type(max(32, kind.bits), False))
-            return f"(({typename(kind)})(({wide}){a} << {amount.value}))"
+                return _narrowed(kind, infix(">>", a, by))
+            return _cast(kind, infix("<<", _cast(_wide(kind), a), by))
+        left, right = "($T)(($W)a << {})", "($T)(a >> {})"
         gone = "(a < 0 ? -1 : 0)" if kind.is_signed else "0"
         ends = (left, "0"), (right, gone)
         (own, beyond), (other, before) = ends if is_left else ends[::-1]
@@ -129,14 +185,37 @@ class Operators:
         return self._called("shl" if is_left else "shr", body, kind, [a, b], kind, amount.type)
 
 
-def _wrapping(by: str, kind: Type, a: str, b: str) -> str:
-    name = typename(kind)
+def _is_int(kind: Type) -> bool:
+    """Whether C computes in an int what has this type."""
+    return kind.bits < 32 or kind == I32
+
+
+def _plain(node: Binary, scope: Scope) -> str:
+    """C's operator of the same meaning where ``node`` fits its type; empty if it has none."""
+    by = node.operator
+    if by in ("+", "-", "*", "&", "|", "^"):
+        return by
+    if by in ("//", "%") and scope.of(node.left).low >= 0 and scope.of(node.right).low > 0:
+        return by[0]
+    return ""
+
+
+def _wide(kind: Type) -> Type:
+    """The unsigned type in which arithmetic wraps, and is not done in an int."""
+    return Type(max(32, kind.bits), False)
+
+
+def _narrowed(kind: Type, part: Text) -> Text:
+    """What C computes in an int if ``kind`` is narrower."""
+    return _cast(kind, part) if kind.bits < 32 else part
+
+
+def _wrapping(by: str, kind: Type, a: Text, b: Text) -> Text:
     if kind.bits < 32 and (by != "*" or kind.is_signed):
-        return f"(({name})({a} {by} {b}))"  # an int has room
+        return _cast(kind, infix(by, a, b))  # an int has room
     if not kind.is_signed and kind.bits >= 32:
-        return f"({a} {by} {b})"
-    wide = typename(Type(max(32, kind.bits), False))
-    return f"(({name})(({wide}){a} {by} ({wide}){b}))"
+        return infix(by, a, b)
+    return _cast(kind, infix(by, _cast(_wide(kind), a), _cast(_wide(kind), b)))
 
 
 _UNARY = {

@@ -194,9 +194,9 @@ class _Check:
         for buffer in program.inputs:
             self._range(buffer)
             where = f"the input {buffer.name}"
-            for axis in buffer.axes:
-                require(len(axis) in (0, 2), f"{where} has half an axis")
-                for bound in axis:
+            for ends in buffer.axes:
+                require(len(ends) in (0, 2), f"{where} has half an axis")
+                for bound in ends:
                     self._bound(where, bound, {})
             self._sources[buffer.name] = buffer.type, len(buffer.axes)
         for table in program.tables:

@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.program.bounds import Bounds, bounded
-from tuner.program.c_operators import Operators, constant, typename
+from tuner.program.c_operators import Operators, Text, chosen, constant, infix, typename
 from tuner.program.expressions import (
+    Binary,
     Constant,
     Expr,
     Load,
@@ -23,7 +24,7 @@ from tuner.program.expressions import (
     loads_in,
     ordered,
 )
-from tuner.program.intervals import unconditional_parts
+from tuner.program.intervals import Scope, unconditional_parts
 from tuner.program.loops import Loop, Program, Scalar, Stage, Update
 from tuner.program.types import INDEX
 
@@ -89,8 +90,8 @@ class _Source:
         first, extent = scope.of(begin), scope.of(end - begin)
         texts = self._texts()
         return (
-            str(first.low) if first.low == first.high else texts.index_of(begin),
-            str(extent.low) if extent.low == extent.high else texts.index_of(end - begin),
+            str(first.low) if first.low == first.high else f"({texts.index_of(begin)})",
+            str(extent.low) if extent.low == extent.high else f"({texts.index_of(end - begin)})",
         )
 
     def _parameters(self) -> Iterator[str]:
@@ -111,7 +112,7 @@ class _Source:
         if sizes:
             yield f"enum {{ {', '.join(sizes)} }};"
         for table in program.tables:
-            elements = ", ".join(constant(one, table.type) for one in table.elements)
+            elements = ", ".join(constant(one, table.type).text for one in table.elements)
             yield f"static const {typename(table.type)} {_name(table.name)}[] = {{{elements}}};"
         stages = [one for one in program.stages if one.name in self._bounds.boxes]
         own = [
@@ -155,12 +156,14 @@ class _Source:
         return str(over.low), str(over.high + 1)
 
     def _stored(self, stage: Stage, update: Update) -> Iterator[str]:
+        scope = self._bounds.within(stage, update.loops)
         if update.condition is not None:
-            texts = self._texts([update.condition])
+            texts = self._texts([update.condition], scope)
             yield from texts.lines
             yield f"if ({texts.of(update.condition)}) {{"
+            scope = scope.under(update.condition, True) if scope is not None else None
         roots = (*update.places, *update.values)
-        texts = self._texts(roots)
+        texts = self._texts(roots, scope)
         at = texts.place(stage.name, update.places)
         lines = [*texts.lines]
         if len(stage.arrays) == 1:
@@ -176,8 +179,21 @@ class _Source:
         if is_under:
             yield "}"
 
-    def _texts(self, roots: Sequence[Expr] = ()) -> _Texts:
-        return _Texts(roots, self._layouts, self._operators)
+    def _texts(self, roots: Sequence[Expr] = (), scope: Scope | None = None) -> _Texts:
+        return _Texts(roots, self._layouts, self._operators, scope or self._bounds.scope())
+
+
+def _offset(index: Expr) -> tuple[Expr | None, int]:
+    """``index`` as something, or nothing, and a number that is added to it."""
+    offset = 0
+    while isinstance(index, Binary) and index.operator in ("+", "-"):
+        if not isinstance(index.right, Constant):
+            break
+        offset += index.right.value if index.operator == "+" else -index.right.value
+        index = index.left
+    if isinstance(index, Constant):
+        return None, offset + index.value
+    return index, offset
 
 
 def _extent(one: Sequence[int]) -> int:
@@ -194,10 +210,11 @@ class _Texts:
         roots: Sequence[Expr],
         layouts: Mapping[str, Sequence[tuple[str, str]]],
         operators: Operators,
+        scope: Scope,
     ) -> None:
-        self._layouts, self._operators = layouts, operators
-        self._values: dict[Expr, str] = {}
-        self._indices: dict[Expr, str] = {}
+        self._layouts, self._operators, self._scope = layouts, operators, scope
+        self._values: dict[Expr, Text] = {}
+        self._indices: dict[Expr, Text] = {}
         self.lines: list[str] = []
         uses = Counter(part for node in ordered(roots) for part in node.parts) + Counter(roots)
         certain = set(ordered(roots, unconditional_parts))
@@ -211,8 +228,10 @@ class _Texts:
                 and (node in certain or not loads_in(node))
             ):
                 name = f"t{len(self.lines)}_"
-                self.lines.append(f"const {typename(node.type)} {name} = {self._values[node]};")
-                self._values[node] = self._indices[node] = name
+                self.lines.append(
+                    f"const {typename(node.type)} {name} = {self._values[node].text};"
+                )
+                self._values[node] = self._indices[node] = Text(name)
                 sizes[node] = 1
 
     def of(self, node: Expr) -> str:
@@ -220,39 +239,54 @@ class _Texts:
         if node not in self._values:
             for one in ordered([node], lambda n: [p for p in n.parts if p not in self._values]):
                 self._add(one)
-        return self._values[node]
+        return self._values[node].text
 
     def index_of(self, node: Expr) -> str:
         """The same of an index, which does not overflow."""
         self.of(node)
+        return self._index(node).text
+
+    def _index(self, node: Expr) -> Text:
         return self._indices.get(node, self._values[node])
 
     def place(self, buffer: str, indices: Sequence[Expr]) -> str:
         """Where the element of ``buffer`` at ``indices`` lies from its first."""
-        found = ""
+        found = None
         for index, (first, extent) in zip(indices, self._layouts[buffer], strict=True):
-            own = self.index_of(index)
-            if first != "0":
-                own = f"{own} - {first}" if not first.startswith("-") else f"{own} + {first[1:]}"
-            found = f"({found}) * ({extent}) + {own}" if found else own
-        return found or "0"
+            moving, offset = _offset(index)
+            own = None
+            if moving is not None:
+                self.of(moving)
+                own = self._index(moving)
+            if first.lstrip("-").isdigit():
+                offset -= int(first)
+            else:
+                own = infix("-", own or Text("0"), Text(first))
+            if own is None:
+                own = Text(str(offset))
+            elif offset:
+                own = infix("-" if offset < 0 else "+", own, Text(str(abs(offset))))
+            found = infix("+", infix("*", found, Text(extent)), own) if found else own
+        return found.text if found is not None else "0"
 
     def _add(self, node: Expr) -> None:
-        self._values[node] = text = self._made(node)
+        self._values[node] = made = self._made(node)
         if node.type == INDEX:
-            parts = [self._indices.get(part, self._values[part]) for part in node.parts]
-            self._indices[node] = self._operators.index(node, parts) or text
-        if len(text) > _MOST_TEXT:
+            index = self._operators.index(node, [self._index(part) for part in node.parts])
+            self._indices[node] = index or made
+        if len(made.text) > _MOST_TEXT:
             raise ProgramError("an expression is too long for C", next_step="make it two stages")
 
-    def _made(self, node: Expr) -> str:
+    def _made(self, node: Expr) -> Text:
         if isinstance(node, Variable):
-            return _name(node.name)
+            return Text(_name(node.name))
         if isinstance(node, Load):
-            return f"{_name(node.source)}[{self.place(node.source, node.indices)}]"
+            return Text(f"{_name(node.source)}[{self.place(node.source, node.indices)}]")
         if isinstance(node, Constant):
             return constant(node.value, node.type)
         parts = [self._values[part] for part in node.parts]
-        if isinstance(node, Select):
-            return f"({parts[0]} ? {parts[1]} : {parts[2]})"
-        return self._operators.value(node, parts)
+        return (
+            chosen(*parts)
+            if isinstance(node, Select)
+            else self._operators.value(node, parts, self._scope)
+        )

@@ -63,7 +63,7 @@ def _of_stage(bounds: Bounds, stage: Stage) -> Work:
 
 def _of_update(bounds: Bounds, stage: Stage, update: Update, scope: Scope) -> Work:
     work = Work()
-    times = {loop.index: _extent(scope.known[loop.index]) for loop in update.loops}
+    times: dict[Expr, int] = {loop.index: _extent(scope.known[loop.index]) for loop in update.loops}
     around: dict[Expr, frozenset[Expr]] = {}
     valued = set(_valued(update))
     for node in ordered(update.expressions):
