@@ -100,9 +100,11 @@ class Scope:
         return self._under[key]
 
     def _made(self, node: Expr) -> Interval:
-        found = self._exact[node] = self._computed(node)  # which may be a term of itself
+        found = self._computed(node)
         if isinstance(node, Binary) and node.operator in ("+", "-", "*"):
-            found = found.within(sum_of(self.terms(node), self.of)) or found
+            terms = self.terms(node)
+            if node not in terms:  # of which only the wrapped value would be known
+                found = found.within(sum_of(terms, self.of)) or found
         if node in self.known and of_type(node.type).covers(found):
             found = found.within(self.known[node]) or found
         return found

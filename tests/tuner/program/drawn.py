@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -54,17 +55,18 @@ class Source:
 class Drawing:
     """A program as it is drawn."""
 
-    draw: st.DrawFn
+    random: Random
+    depth: int
     arguments: list[Scalar | Buffer] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
 
     def one_of(self, *choices: Any) -> Any:
-        return self.draw(st.sampled_from(choices))
+        return self.random.choice(choices)
 
     def few(self, most: int) -> int:
-        return self.draw(st.integers(0, most))
+        return self.random.randint(0, most)
 
     def constant(self, kind: Type) -> Expr:
         edges = (0, 1, 2, 7, kind.low, kind.high, kind.high // 3)
@@ -72,7 +74,8 @@ class Drawing:
 
     def index(self, place: Expr, extent: Expr | None) -> Expr:
         """An index near ``place``, within ``extent``."""
-        moved = place + (self.few(4) - 2)
+        step = self.few(4) - 2
+        moved = place + step if step > 0 else place - -step if step else place
         if self.few(3) == 0:
             moved = self.one_of(2 * moved, moved // 2, place)
         if extent is None:
@@ -94,34 +97,34 @@ class Drawing:
         ends = source.extents or [None] * source.rank
         return Load(source.name, tuple(map(self.index, spread, ends)), source.type)
 
-    def condition(self, leaf: Callable[[], Expr], depth: int) -> Expr:
+    def condition(self, leaf: Callable[[], Expr]) -> Expr:
         one = leaf()
-        made: Expr = Binary(self.one_of(*COMPARISONS), one, self.value(one.type, leaf, depth))
+        made: Expr = Binary(self.one_of(*COMPARISONS), one, self.value(one.type, leaf, self.depth))
         if self.few(3) == 0:
             other = leaf()
             made = self.one_of(made & (other < 7), made | (other > 3), ~made)
         return made
 
-    def value(self, kind: Type, leaf: Callable[[], Expr], depth: int = 2) -> Expr:
+    def value(self, kind: Type, leaf: Callable[[], Expr], less: int = 0) -> Expr:
         """A value of type ``kind`` of what ``leaf`` gives."""
-        choice = self.few(7) if depth else self.few(1)
-        if choice == 0:
-            return self.constant(kind)
-        if choice == 1:
+        how = self.one_of(*["binary"] * 6, "widened", "select", "unary", "leaf", "constant")
+        if less >= self.depth or how in ("leaf", "constant"):
+            if how == "constant":
+                return self.constant(kind)
             found = leaf()
             return found if found.type == kind else Cast(kind, found, self.few(1) == 0)
-        if choice == 2:
+        if how == "widened":
             wide = self.one_of(*(one for one in TYPES if one.bits >= min(2 * kind.bits, 64)))
-            return Cast(kind, self.value(wide, leaf, depth - 1), self.few(1) == 0)
-        if choice == 3:
-            condition = self.condition(leaf, 0)
-            sides = [self.value(kind, leaf, depth - 1) for _ in range(2)]
+            return Cast(kind, self.value(wide, leaf, less + 1), self.few(1) == 0)
+        if how == "select":
+            condition = self.condition(leaf)
+            sides = [self.value(kind, leaf, less + 1) for _ in range(2)]
             return Select(condition, *sides)
-        if choice == 4:
+        if how == "unary":
             made = Unary(self.one_of("~", "abs", "popcount", "clz", "ctz"), leaf())
             return made if made.type == kind else Cast(kind, made)
-        by = self.one_of(*ARITHMETIC, *BITWISE, *SHIFTS)
-        made = Binary(by, *(self.value(kind, leaf, depth - 1) for _ in range(2)))
+        by = self.one_of(*["+", "-", "*"] * 3, *ARITHMETIC, *BITWISE, *SHIFTS)
+        made = Binary(by, *(self.value(kind, leaf, less + 1) for _ in range(2)))
         return made if made.type == kind else Cast(kind, made)
 
     def stage(self, made: Stage) -> None:
@@ -155,7 +158,7 @@ class Drawing:
         by = self.one_of("+", "+", "max", "min", "^", "*", "-", "absd")
         joined = Binary(by, own, term) if self.few(3) else Binary(by, term, own)
         joined = joined if joined.type == kind else Cast(kind, joined)
-        condition = self.condition(lambda: self.load(near), 0) if self.few(2) == 0 else None
+        condition = self.condition(lambda: self.load(near)) if self.few(2) == 0 else None
         loops = (Loop("y"), Loop("x"), *window)
         update = Update(loops, places, (joined,), condition)
         self.stage(Stage((name,), axes, (self.constant(kind),), (update,)))
@@ -195,8 +198,15 @@ class Drawing:
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
-    """Programs over sizes ``height`` and ``width``."""
-    made = Drawing(draw)
+    """Programs over sizes ``height`` and ``width``. They come from seeds: hypothesis alone would
+    draw the same few again and again, a little changed."""
+    stages, depth = draw(st.integers(0, 3)), draw(st.integers(1, 3))
+    return program(draw(st.integers(0, 2**32 - 1)), stages, depth)
+
+
+def program(seed: int, stages: int, depth: int) -> Program:
+    """The program of that seed, with so many stages before the last, and values so deep."""
+    made = Drawing(Random(seed), depth)
     for name in ("one", "two")[: 1 + made.few(1)]:
         kind = made.one_of(*NARROW, *TYPES)
         low, high = (0, min(kind.high, 200)) if made.few(3) == 0 else (kind.low, kind.high)
@@ -209,7 +219,7 @@ def programs(draw: st.DrawFn) -> Program:
         made.tables.append(Table("gains", kind, (ENTRIES,), tuple(range(ENTRIES))))
         made.sources.append(Source("gains", kind, 1, (number(ENTRIES),)))
     kinds = made.reduction, made.scan, made.histogram, made.greatest
-    for count in range(made.few(3)):
+    for count in range(stages):
         name = f"stage{count}"
         if made.few(1):
             made.one_of(*kinds)(name)
@@ -229,7 +239,7 @@ def programs(draw: st.DrawFn) -> Program:
 
 
 def arguments_of(
-    program: Program, sizes: dict[str, int], seed: int
+    program: Program, sizes: Mapping[str, int], seed: int
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Inputs and scalars for ``program``, extremes among them."""
     rng = np.random.default_rng(seed)

@@ -43,4 +43,4 @@ def blur(width: size, image: u8[width]):
     made = plain_c(parsed(text), {"width": 64})
     assert "enum { width = 64 };" in made
     assert "for (int32_t x = -1; x < 65; ++x) {" in made
-    assert "wide[x + 1] = (uint16_t)image[max_i32(min_i32(x, width - 1), 0)];" in made
+    assert "wide[x + 1] = image[max_i32(min_i32(x, width - 1), 0)];" in made
