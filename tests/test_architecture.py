@@ -24,6 +24,7 @@ ROOMS = ("tuner", "db", "service", "dashboards")
 """From the ground up: a room may import from itself and those before it."""
 DIRECTION = (
     "tuner.errors",
+    "tuner.program",
     "tuner.problem",
     "tuner.space",
     "tuner.records",

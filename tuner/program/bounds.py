@@ -30,14 +30,19 @@ class Bounds:
     boxes: dict[str, Box] = field(default_factory=dict)
     values: dict[str, Interval] = field(default_factory=dict)
     needed: dict[tuple[str, int], Interval] = field(default_factory=dict)
+    scalars: Mapping[str, int] = field(default_factory=dict)
+    """Those whose values are known: of others all are allowed that are declared."""
 
     def known(self) -> dict[Expr, Interval]:
         """The intervals of sizes and scalars."""
-        found: dict[Expr, Interval] = {
-            Variable(name): Interval(self.sizes[name], self.sizes[name])
-            for name in self.program.sizes
-        }
-        return found | {one.value: Interval(one.low, one.high) for one in self.program.scalars}
+        found: dict[Expr, Interval] = {}
+        for name in self.program.sizes:
+            found[Variable(name)] = Interval(self.sizes[name], self.sizes[name])
+        for one in self.program.scalars:
+            value = self.scalars.get(one.name)
+            own = Interval(one.low, one.high)
+            found[one.value] = own if value is None else Interval(value, value)
+        return found
 
     def scope(self, known: Mapping[Expr, Interval] | None = None) -> Scope:
         """What is known outside of all loops, or what is ``known``."""

@@ -7,7 +7,7 @@ other updates whose iterations have nothing to do with one another. The rest goe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -95,7 +95,13 @@ class _Interpreter:
     def __init__(
         self, bounds: Bounds, inputs: Mapping[str, Array], scalars: Mapping[str, int]
     ) -> None:
-        self._bounds, self._program = bounds, bounds.program
+        # Arrays are as large as any scalars want them, loops as long as these do.
+        self._bounds, self._program = replace(bounds, scalars=scalars), bounds.program
+        for one in self._program.scalars:
+            if not one.low <= scalars[one.name] <= one.high:
+                raise ProgramError(
+                    f"{one.name} is {scalars[one.name]}", accepted=f"{one.low} to {one.high}"
+                )
         values = {**bounds.sizes, **scalars}
         self._outside: dict[Expr, Array] = {
             one: np.asarray(values[one.name], one.type.dtype)

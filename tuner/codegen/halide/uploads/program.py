@@ -82,7 +82,8 @@ class _Names:
 
     def fresh(self, wanted: str) -> str:
         """A name like ``wanted`` that no other has."""
-        plain = re.sub(r"\W", "_", wanted)
+        plain = re.sub(r"\$\d+(?=\.|$)", "", wanted)  # by which Halide tells namesakes apart
+        plain = re.sub(r"\W", "_", plain)
         plain = plain if re.match(r"[A-Za-z_]", plain) else f"_{plain}"
         found, number = plain, 1
         while found in self._taken:

@@ -1,0 +1,157 @@
+"""Serialized pipelines are read as programs that mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import halide as hl
+import numpy as np
+import pytest
+
+from tests.rig import stencils, unseen_pipelines
+from tests.rig.arithmetic_pipelines import EXPRESSIONS, arithmetic_pipeline
+from tests.rig.random_pipelines import random_pipeline
+from tuner.codegen.halide.uploads.answers import NotTunableError
+from tuner.codegen.halide.uploads.contents import checked
+from tuner.codegen.halide.uploads.interpretation import Buffer, interpreted
+from tuner.codegen.halide.uploads.program import program_of
+from tuner.program.bounds import Bounds, bounded
+from tuner.program.interpretation import interpreted as interpreted_program
+from tuner.program.loops import Program
+from tuner.program.overflow import overflows
+from tuner.program.parsing import parsed
+from tuner.program.printing import printed
+
+WIDTH, HEIGHT, OTHERS = 48, 20, 4
+SCALAR = 3
+c, k, x, y = (hl.Var(name) for name in "ckxy")
+
+
+def serialized(output: hl.Func) -> bytes:
+    return bytes(hl.serialize_pipeline(hl.Pipeline(output)))
+
+
+def sizes_of(program: Program) -> dict[str, int]:
+    usual = {"0": WIDTH, "1": HEIGHT}
+    return {name: usual.get(name.rpartition("_")[2], OTHERS) for name in program.sizes}
+
+
+def inputs_of(bounds: Bounds) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(5)
+    return {
+        one.name: rng.integers(
+            one.low,
+            one.high,
+            [axis.high - axis.low + 1 for axis in bounds.boxes[one.name]],
+            one.type.dtype,
+            endpoint=True,
+        )
+        for one in bounds.program.inputs
+    }
+
+
+def require_same(data: bytes) -> None:
+    """That program and pipeline have the same values, each by its own interpreter."""
+    program, contents = program_of(data), checked(data)
+    assert parsed(printed(program)) == program
+    bounds = bounded(program, sizes_of(program))
+    inputs, scalars = inputs_of(bounds), {one.name: SCALAR for one in program.scalars}
+    found = interpreted_program(program, bounds.sizes, inputs, scalars)
+    buffers = {
+        name: Buffer(values, tuple(axis.low for axis in reversed(bounds.boxes[name])))
+        for name, values in inputs.items()
+    }
+    names = iter(program.outputs)
+    for output in contents.outputs:
+        of_tuple = [next(names) for _ in contents.funcs[output].types]
+        box = bounds.boxes[program.stage_of(of_tuple[0]).name]
+        region = {output: tuple((axis.low, axis.high) for axis in reversed(box))}
+        wanted = interpreted(contents, buffers, scalars, region)[output]
+        for name, values in zip(of_tuple, wanted, strict=True):
+            np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_every_intrinsic_has_a_meaning(name: str) -> None:
+    require_same(arithmetic_pipeline(name))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_pipelines_mean_the_same(seed: int) -> None:
+    require_same(random_pipeline(seed)[0])
+
+
+@pytest.mark.parametrize("name", ["mirrored", "transposed", "toned", "vignette"])
+def test_stencils_mean_the_same(name: str) -> None:
+    require_same(serialized(getattr(stencils, name)(hl)))
+
+
+@pytest.mark.parametrize(
+    "name", ["histogram", "decay", "running_sum", "dense", "strongest", "features", "exposure"]
+)
+def test_other_pipelines_mean_the_same(name: str) -> None:
+    require_same(serialized(getattr(unseen_pipelines, name)(hl)))
+
+
+def evaluated(output: hl.Func, sizes: Mapping[str, int], scalars: Mapping[str, int], **inputs):
+    program = program_of(serialized(output))
+    (found,) = interpreted_program(program, sizes, inputs, scalars).values()
+    return found
+
+
+def test_sums_go_as_far_as_an_input() -> None:
+    """A product of matrices: one extent is that of an input, and of no output."""
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(0, 256, shape, np.uint8) for shape in ((5, 7), (7, 6)))
+    left, right = hl.ImageParam(hl.UInt(8), 2, "left"), hl.ImageParam(hl.UInt(8), 2, "right")
+    r, out = hl.RDom([(0, left.dim(0).extent())], "r"), hl.Func("out")
+    out[x, y] = hl.u32(0)
+    out[x, y] += hl.u32(left[r, y]) * hl.u32(right[x, r])
+    sizes = {"out_extent_0": 6, "out_extent_1": 5, "left_extent_0": 7}
+    found = evaluated(out, sizes, {}, left=a, right=b)
+    assert (found == a.astype(np.uint32) @ b.astype(np.uint32)).all()
+
+
+def test_windows_are_where_scalars_say() -> None:
+    """A mean over a part of each row that begins and ends at scalars, as hannk's are."""
+    image = np.random.default_rng(2).integers(0, 256, (4, 20), np.uint8)
+    source = hl.ImageParam(hl.UInt(8), 2, "image")
+    begin, extent = hl.Param(hl.Int(32), "begin"), hl.Param(hl.Int(32), "extent")
+    r, total, out = hl.RDom([(begin, extent)], "r"), hl.Func("total"), hl.Func("out")
+    total[y] = hl.u32(0)
+    total[y] += hl.u32(source[hl.clamp(r.x, 0, source.width() - 1), y])
+    out[y] = total[y] / hl.u32(extent)
+    sizes = {"out_extent_0": 4, "image_extent_0": 20}
+    found = evaluated(out, sizes, {"begin": 3, "extent": 9}, image=image)
+    assert (found == image[:, 3:12].astype(np.uint32).sum(1) // 9).all()
+
+
+def test_products_take_64_bits_on_the_way() -> None:
+    """The rounding doubling high product of fixed point."""
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(-(2**31), 2**31, (2, 30), np.int64).astype(np.int32)
+    left, right = hl.ImageParam(hl.Int(32), 1, "left"), hl.ImageParam(hl.Int(32), 1, "right")
+    out = hl.Func("out")
+    product = hl.i64(left[x]) * hl.i64(right[x]) + hl.i64(1 << 30)
+    out[x] = hl.i32_sat(product >> hl.i64(31))
+    found = evaluated(out, {"out_extent_0": 30}, {}, left=a, right=b)
+    exact = [(int(one) * int(other) + (1 << 30)) >> 31 for one, other in zip(a, b, strict=True)]
+    assert found.tolist() == [min(one, 2**31 - 1) for one in exact]
+
+
+def test_overflow_is_told_of_the_stage_that_has_it() -> None:
+    """A transform of i16 by an i16 basis, which Halide leaves undefined."""
+    block, basis = hl.ImageParam(hl.Int(16), 2, "block"), hl.ImageParam(hl.Int(16), 2, "basis")
+    r, out = hl.RDom([(0, 8)], "r"), hl.Func("sums")
+    out[x, y] = 0
+    out[x, y] += hl.i32(block[r, y]) * hl.i32(basis[x, r])
+    program = program_of(serialized(out))
+    (found,) = overflows(bounded(program, {"sums_extent_0": 8, "sums_extent_1": 8}))
+    assert (found.stage, found.update, found.values.high) == ("sums", 0, 8 * 2**30)
+
+
+def test_floats_are_refused_by_stage() -> None:
+    image, out = hl.ImageParam(hl.Float(32), 1, "image"), hl.Func("out")
+    out[x] = image[x] * 2.0
+    with pytest.raises(NotTunableError, match=r"image computes in float32.*fixed point"):
+        program_of(serialized(out))
