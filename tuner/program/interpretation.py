@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import InternalError
+from tuner.program.access import combined, gathered
 from tuner.program.bounds import Bounds, Box, bounded
 from tuner.program.expressions import (
     Binary,
@@ -196,21 +197,34 @@ class _Interpreter:
         if points.chosen is not None and not points.chosen.any():
             return
         shape = points.shape
-        wanted = update.values if total is None else (total.term,)
-        values = [np.broadcast_to(self._of(one, points), shape) for one in wanted]
-        places = [np.broadcast_to(self._of(one, points), shape) for one in update.places]
-        if points.chosen is not None:
-            chosen = np.broadcast_to(points.chosen, shape)
-            values, places = ([one[chosen] for one in some] for some in (values, places))
-        for array, value in zip(stage.arrays, values, strict=True):
-            target = self._buffers[array]
-            at = tuple(place - first for place, first in zip(places, target.first, strict=True))
-            if not at:
-                value = value.reshape(-1)[-1] if total is None else total.of_all(value)
-            if total is None:
-                target.values[at] = value
-            else:
-                total.combine.at(target.values, at, value)
+        first = self._buffers[stage.name].first
+        at = [self._of(one, points) - own for one, own in zip(update.places, first, strict=True)]
+        if total is not None:
+            self._add(self._buffers[stage.name].values, total, at, points)
+            return
+        values = [
+            # An element of its own may be overwritten before it is stored.
+            np.broadcast_to(found.copy() if stage.is_own(one) else found, shape)
+            for one in update.values
+            for found in [self._of(one, points)]
+        ]
+        places = _chosen([np.broadcast_to(one, shape) for one in at], points)
+        for array, value in zip(stage.arrays, _chosen(values, points), strict=True):
+            target = self._buffers[array].values
+            target[tuple(places)] = value if places else value.reshape(-1)[-1]
+
+    def _add(self, target: Array, total: _Total, at: list[Array], points: _Points) -> None:
+        """Combines the terms of ``points`` with what they belong to."""
+        terms = np.broadcast_to(self._of(total.term, points), points.shape)
+        if points.chosen is None and combined(total.by, target, at, terms):
+            return
+        (terms, *places) = _chosen(
+            [np.broadcast_to(one, points.shape) for one in (terms, *at)], points
+        )
+        if places:
+            total.by.at(target, tuple(places), terms)
+        else:
+            target[()] = total.by(target, total.by.reduce(terms, dtype=target.dtype))
 
     def _of(self, root: Expr, points: _Points) -> Array:
         """The value of ``root`` at each of ``points``."""
@@ -235,17 +249,27 @@ class _Interpreter:
 
     def _load(self, node: Load, points: _Points) -> Array:
         source = self._buffers[node.source]
+        ends = zip(node.indices, source.first, source.values.shape, strict=True)
         places = []
-        for index, first, extent in zip(
-            node.indices, source.first, source.values.shape, strict=True
-        ):
+        for index, first, extent in ends:
             place = points.known[index] - first
-            if points.chosen is not None:  # what does not count may lie beyond
-                place = np.where(points.chosen, place, 0)
             if place.size and not (place.min() >= 0 and place.max() < extent):
-                raise InternalError(f"{node.source} is read beyond what its bounds say")
+                inside = (place >= 0) & (place < extent)
+                if points.chosen is None or not (inside | ~points.chosen).all():
+                    raise InternalError(f"{node.source} is read beyond what its bounds say")
+                place = np.clip(place, 0, max(extent - 1, 0))  # what is not chosen does not count
             places.append(place)
-        return np.asarray(source.values[tuple(places)])
+        if not source.values.size:
+            return np.zeros((1,) * points.rank, node.type.dtype)
+        return gathered(source.values, places)
+
+
+def _chosen(arrays: Sequence[Array], points: _Points) -> list[Array]:
+    """Of arrays with the shape of ``points`` what counts."""
+    if points.chosen is None:
+        return list(arrays)
+    chosen = np.broadcast_to(points.chosen, points.shape)
+    return [one[chosen] for one in arrays]
 
 
 @dataclass(frozen=True)
@@ -253,12 +277,8 @@ class _Total:
     """An update whose order is free: an element, combined with a ``term`` that depends on none of
     its stage."""
 
-    combine: np.ufunc
+    by: np.ufunc
     term: Expr
-
-    def of_all(self, terms: Array) -> Array:
-        """All ``terms`` combined."""
-        return np.asarray(self.combine.reduce(terms.reshape(-1), dtype=terms.dtype))
 
     @classmethod
     def of(cls, stage: Stage, update: Update) -> _Total | None:

@@ -158,6 +158,18 @@ for y in ...:
     assert (found == IMAGE.argmax(1)).all()
 
 
+def test_tuple_swaps_its_arrays() -> None:
+    found = output("""
+for y in range(height):
+    for x in range(width):
+        other[y, x], out[y, x] = image[y, x], u8(0)
+for y in ...:
+    for x in ...:
+        other[y, x], out[y, x] = out[y, x], other[y, x]
+""")
+    assert (found == IMAGE).all()
+
+
 def test_bounds_from_scalars_and_outer_indices() -> None:
     found = output(
         """
