@@ -15,6 +15,8 @@ from tuner.program.loops import Loop, Program, Stage, Update
 from tuner.program.types import INDEX
 
 Box = tuple[Interval, ...]
+_MOST_TERMS = 1000
+"""Of what an update adds: a window that is written out has hundreds."""
 _ROUNDS = 4
 """In which the values of a recurrence may settle; else they are all of their type."""
 
@@ -255,7 +257,7 @@ def _add_sum(bounds: Bounds, stage: Stage, number: int, update: Update) -> bool:
 def _terms_of_sum(stage: Stage, scope: Scope, value: Expr) -> dict[Expr | None, int] | None:
     """What ``value`` adds to an element of its own array; ``None`` if it does anything else."""
     scope.exact(value)
-    terms = scope.terms(value)
+    terms = scope.terms(value, _MOST_TERMS)
     own = [one for one in terms if one is not None and stage.is_own(one)]
     if len(own) != 1 or terms.pop(own[0]) != 1:
         return None

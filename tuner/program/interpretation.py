@@ -27,7 +27,7 @@ from tuner.program.expressions import (
     loads_in,
     ordered,
 )
-from tuner.program.intervals import Interval, unconditional_parts
+from tuner.program.intervals import Interval
 from tuner.program.loops import Buffer, Loop, Program, Stage, Update
 from tuner.program.meanings import value_of
 
@@ -228,7 +228,7 @@ class _Interpreter:
 
     def _of(self, root: Expr, points: _Points) -> Array:
         """The value of ``root`` at each of ``points``."""
-        for node in ordered([root], unconditional_parts):
+        for node in ordered([root], _computed_alike):
             if node not in points.known:
                 points.known[node] = self._value(node, points)
         return points.known[root]
@@ -238,14 +238,14 @@ class _Interpreter:
             return points.variables[node]
         if isinstance(node, Load):
             return self._load(node, points)
-        parts = [points.known[part] for part in unconditional_parts(node)]
         if isinstance(node, Select):
-            sides = ((node.chosen, parts[0]), (node.otherwise, ~parts[0]))
-            parts += [
-                self._of(side, points.where(holds) if loads_in(side) else points)
-                for side, holds in sides
+            condition = points.known[node.condition]
+            sides = [
+                points.known[side] if side in points.known else self._of(side, points.where(holds))
+                for side, holds in ((node.chosen, condition), (node.otherwise, ~condition))
             ]
-        return value_of(node, *parts)
+            return value_of(node, condition, *sides)
+        return value_of(node, *(points.known[part] for part in node.parts))
 
     def _load(self, node: Load, points: _Points) -> Array:
         source = self._buffers[node.source]
@@ -262,6 +262,14 @@ class _Interpreter:
         if not source.values.size:
             return np.zeros((1,) * points.rank, node.type.dtype)
         return gathered(source.values, places)
+
+
+def _computed_alike(node: Expr) -> Sequence[Expr]:
+    """The parts of ``node`` that may be computed wherever it is: not those that read something
+    under a condition."""
+    if not isinstance(node, Select):
+        return node.parts
+    return [node.condition, *(side for side in node.parts[1:] if not loads_in(side))]
 
 
 def _chosen(arrays: Sequence[Array], points: _Points) -> list[Array]:

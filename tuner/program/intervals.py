@@ -26,6 +26,8 @@ from tuner.program.expressions import (
 )
 from tuner.program.types import BOOL, Type
 
+_MOST_TERMS = 16
+"""Of sums in which terms may cancel; those of indices are short."""
 _MOST_CONDITIONS = 8
 """Conditions one within the other that are looked at; deeper ones bound nothing."""
 
@@ -81,10 +83,18 @@ class Scope:
     def exact(self, root: Expr) -> Interval:
         """The same of exact values: before they are wrapped to its type."""
         if root not in self._exact:
-            for node in ordered([root], unconditional_parts):
-                if node not in self._exact:
-                    self._exact[node] = self._made(node)
+            for node in ordered([root], self._wanted):
+                self._exact[node] = self._made(node)
         return self._exact[root]
+
+    def _wanted(self, node: Expr) -> list[Expr]:
+        """The parts of ``node`` that are to be looked at here, and were not yet."""
+        parts = node.parts
+        if isinstance(node, Select):
+            sides = ((node.chosen, True), (node.otherwise, False))
+            here = [part for part, holds in sides if self.under(node.condition, holds) is self]
+            parts = (node.condition, *here)
+        return [part for part in parts if part not in self._exact]
 
     def under(self, condition: Expr, holds: bool) -> Scope | None:
         """The scope of what is computed only where ``condition`` is as said; ``None`` if it never
@@ -132,9 +142,9 @@ class Scope:
         assert isinstance(node, Binary)  # noqa: S101 - the last kind
         return _binary(node, *parts)
 
-    def terms(self, node: Expr) -> dict[Expr | None, int]:
+    def terms(self, node: Expr, most: int = _MOST_TERMS) -> dict[Expr | None, int]:
         """``node``, of which ``exact`` was asked, as a sum of multiples; the constant is that of
-        ``None``. Only parts that do not wrap are taken apart."""
+        ``None``. Only parts that do not wrap are taken apart, and no sum of more than ``most``."""
         total: dict[Expr | None, int] = {}
         waiting = [(node, 1)]
         while waiting:
@@ -153,7 +163,7 @@ class Scope:
                 waiting.append((one.operand, factor))
             else:
                 total[one] = total.get(one, 0) + factor
-            if len(total) > 64:
+            if len(total) > most:
                 return {node: 1}
         return total
 
@@ -185,9 +195,10 @@ class Scope:
         if by not in ("<", "<=", "==") or left.type == BOOL:
             return {}
         learnt: dict[Expr, Interval] = {}
-        for lesser, greater, gap in [(left, right, int(by == "<")), (right, left, 0)][
-            : 1 + (by == "==")
-        ]:
+        both = [(left, right, int(by == "<"))]
+        if by == "==":
+            both.append((right, left, 0))
+        for lesser, greater, gap in both:
             self._at_most(learnt, lesser, self.of(greater).high - gap)
             self._at_least(learnt, greater, self.of(lesser).low + gap)
             # Of lesser - greater + gap <= 0, what it says of each term.

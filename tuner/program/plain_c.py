@@ -31,6 +31,8 @@ from tuner.program.types import INDEX
 _STEP = "    "
 _UNNAMED = 6
 """Nodes of a part that is written out wherever it is used."""
+_DEEPEST = 50
+"""Parts within parts that are written out: clang takes 256 brackets."""
 _MOST_TEXT = 1 << 20
 _RESERVED = re.compile(
     "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|inline|"
@@ -219,20 +221,19 @@ class _Texts:
         uses = Counter(part for node in ordered(roots) for part in node.parts) + Counter(roots)
         certain = set(ordered(roots, unconditional_parts))
         sizes: dict[Expr, int] = {}
+        depths: dict[Expr, int] = {}
         for node in ordered(roots):
             sizes[node] = 1 + sum(sizes[part] for part in node.parts)
             self._add(node)
-            if (
-                uses[node] > 1
-                and sizes[node] > _UNNAMED
-                and (node in certain or not loads_in(node))
-            ):
+            depths[node] = 1 + max((depths[part] for part in node.parts), default=0)
+            is_long = (uses[node] > 1 and sizes[node] > _UNNAMED) or depths[node] > _DEEPEST
+            if is_long and (node in certain or not loads_in(node)):
                 name = f"t{len(self.lines)}_"
                 self.lines.append(
                     f"const {typename(node.type)} {name} = {self._values[node].text};"
                 )
                 self._values[node] = self._indices[node] = Text(name)
-                sizes[node] = 1
+                sizes[node] = depths[node] = 1
 
     def of(self, node: Expr) -> str:
         """The value of ``node``."""

@@ -1,7 +1,8 @@
 """A program as text: the loops that it means, in the syntax of Python.
 
 `parsing` reads it back. A number without a type has that of what stands beside it, of the array
-that it is stored in, or is an index. What is used more than once gets a name.
+that it is stored in, or is an index. What is used more than once, or
+nests deep, gets a name.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ _PRECEDENCE = {
 """Python's."""
 _UNNAMED = 8
 """Nodes of a part that is written out wherever it is used."""
+_DEEPEST = 50
+"""Parts within parts that are written out: Python's parser takes some two hundred brackets."""
 _SHOWN = 40
 """Nodes that a message shows of an expression."""
 
@@ -136,14 +139,17 @@ class _Text:
         uses = Counter(part for node in ordered(roots) for part in node.parts) + Counter(roots)
         free = (name for number in count() if (name := f"t{number}") not in (taken or ()))
         sizes: dict[Expr, int] = {}
+        depths: dict[Expr, int] = {}
         for node in ordered(roots):
             sizes[node] = 1 + sum(sizes[part] for part in node.parts)
+            depths[node] = 1 + max((depths[part] for part in node.parts), default=0)
             self._known[node] = self._made(node) if sizes[node] <= most else ("...", _ATOM)
-            if taken is not None and uses[node] > 1 and sizes[node] > _UNNAMED:
+            is_shared = uses[node] > 1 and sizes[node] > _UNNAMED
+            if taken is not None and (is_shared or depths[node] > _DEEPEST):
                 name = self.named[node] = next(free)
                 self._lines.append(f"{name} = {self.of(node, None)}")
                 self._known[node] = name, _ATOM
-                sizes[node] = 1
+                sizes[node] = depths[node] = 1
 
     def names(self) -> Iterator[str]:
         """The lines that give names."""

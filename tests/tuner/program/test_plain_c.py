@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from tests.tuner.program.drawn import arguments_of, programs
 from tests.tuner.program.native import called
+from tuner.program.expressions import Cast, Constant, Expr, Select, Variable, equal
 from tuner.program.interpretation import interpreted
-from tuner.program.loops import Program
+from tuner.program.loops import Buffer, Loop, Program, Stage
 from tuner.program.parsing import parsed
 from tuner.program.plain_c import plain_c
 from tuner.program.printing import printed
+from tuner.program.types import I32, U8
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -29,6 +31,29 @@ def test_c_agrees_with_the_reference(program: Program, height: int, width: int, 
         found = called(program, sizes, *arguments, Path(folder))
     for name, values in wanted.items():
         np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+def test_deep_expressions_are_no_trouble() -> None:
+    """A sum of five hundred terms, and a choice among two hundred."""
+    x, image = Variable("x"), Buffer("image", U8, ((),), 0, 255)
+    total: Expr = Constant(0, I32)
+    for number in range(500):
+        total = total + Cast(I32, image.at(x + number)) * number
+    chosen = image.at(x)
+    for number in range(200):
+        chosen = Select(equal(x, number), Constant(number % 256, U8), chosen)
+    axis = Loop("x", Constant(0, I32), Constant(40, I32))
+    stages = Stage(("sums",), (axis,), (total,)), Stage(("out",), (axis,), (chosen,))
+    program = Program("deep", (), (image,), (), stages, ("sums", "out"))
+    assert parsed(printed(program)) == program
+    inputs = {"image": np.arange(539).astype(np.uint8)}
+    wanted = interpreted(program, {}, inputs, {})
+    windows = np.lib.stride_tricks.sliding_window_view(inputs["image"].astype(np.int32), 500)
+    assert (wanted["sums"] == windows @ np.arange(500)).all()
+    assert (wanted["out"] == np.arange(40)).all()
+    with TemporaryDirectory() as folder:
+        found = called(program, {}, inputs, {}, Path(folder))
+    assert all((found[name] == wanted[name]).all() for name in wanted)
 
 
 def test_c_reads_like_the_loops() -> None:
