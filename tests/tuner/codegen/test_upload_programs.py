@@ -126,6 +126,20 @@ def test_windows_are_where_scalars_say() -> None:
     assert (found == image[:, 3:12].astype(np.uint32).sum(1) // 9).all()
 
 
+def test_windows_end_where_the_image_does() -> None:
+    """A pool whose window depends on the outputs' coordinates, as hannk's do."""
+    image = np.random.default_rng(4).integers(0, 256, (1, 9), np.uint8)
+    source = hl.ImageParam(hl.UInt(8), 2, "image")
+    r, out = hl.RDom([(0, 4)], "r"), hl.Func("greatest")
+    r.where(x * 2 + r.x < source.width())
+    out[x, y] = hl.u8(0)
+    out[x, y] = hl.max(out[x, y], source[x * 2 + r.x, y])
+    require_same(serialized(out))
+    sizes = {"greatest_extent_0": 5, "greatest_extent_1": 1, "image_extent_0": 9}
+    found = evaluated(out, sizes, {}, image=image)
+    assert found.tolist() == [[int(image[0, 2 * n : 2 * n + 4].max()) for n in range(5)]]
+
+
 def test_products_take_64_bits_on_the_way() -> None:
     """The rounding doubling high product of fixed point."""
     rng = np.random.default_rng(3)

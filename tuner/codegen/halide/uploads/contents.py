@@ -530,9 +530,10 @@ class _Stage:
         names = frozenset(one["var"] for one in ranges)
         _require(name in names, f"{self} reduces over {name}, which is in no domain")
         _require(self.of.get(domain["predicate"]) == BOOL, f"{self} has a damaged reduction")
+        known = names.union(self.dimensions)
         for node in expressions_in(domain["predicate"]):
             if node.kind == "Variable" and not (node["param_name"] or node["image_name"]):
-                _require(node["name"] in names, f"{self} reduces where {node['name']} says")
+                _require(node["name"] in known, f"{self} reduces where {node['name']} says")
 
     def _require_buffers(self, node: Node, parameters: Mapping[str, tuple[Type, int]]) -> None:
         names = node["output_buffers_names"]
