@@ -120,15 +120,13 @@ class _Demands:
             read = [box for array in stage.arrays for box in self._read.get(array, ())]
             if not read and not set(program.outputs) & set(stage.arrays):
                 continue
-            declared = [self._declared(axis.bounds) for axis in stage.axes]
-            box = self._around([axis.bounds for axis in stage.axes], declared, read)
-            bounds.boxes[stage.name] = box
+            axes = [axis.bounds for axis in stage.axes]
+            declared = list(map(self._declared, axes))
+            bounds.boxes[stage.name] = box = self._around(axes, declared, read)
             for update in stage.updates:
                 self._visit(stage, update)
             read = [box, *(one for array in stage.arrays for one in self._read.get(array, ()))]
-            bounds.boxes[stage.name] = self._around(
-                [axis.bounds for axis in stage.axes], declared, read
-            )
+            bounds.boxes[stage.name] = self._around(axes, declared, read)
             self._require(stage.name, declared, read)
             scope = bounds.of_definition(stage)
             if scope is not None:
@@ -162,11 +160,8 @@ class _Demands:
             if declared[number] is not None:
                 box.append(self._bounds.extent(scope, bounds))
                 continue
-            along = [one[number] for one in read]
-            low, high = (
-                (min(o.low for o in along), max(o.high for o in along)) if along else (0, -1)
-            )
-            box.append(Interval(low, high))
+            low = min((one[number].low for one in read), default=0)
+            box.append(Interval(low, max((one[number].high for one in read), default=-1)))
         return tuple(box)
 
     def _require(self, name: str, declared: Iterable[Interval | None], read: Iterable[Box]) -> None:

@@ -20,7 +20,7 @@ from tuner.program.expressions import (
     Unary,
 )
 from tuner.program.intervals import Scope, of_type
-from tuner.program.types import BOOL, I32, INDEX, Type
+from tuner.program.types import BOOL, I32, Type
 
 _SUFFIX = {(32, True): "", (32, False): "u", (64, True): "ll", (64, False): "ull"}
 _CHOICE, _LOGIC, _COMPARED, _SHIFTED, _SUM, _PRODUCT, _CAST, _ATOM = range(8)
@@ -91,12 +91,6 @@ class Operators:
         """The functions, each in a few lines."""
         for text in self._functions.values():
             yield from (*text.splitlines(), "")
-
-    def index(self, node: Expr, parts: Sequence[Text]) -> Text | None:
-        """The value of an index that does not overflow; ``None`` if that makes no difference."""
-        if isinstance(node, Binary) and node.operator in ("+", "-", "*") and node.type == INDEX:
-            return infix(node.operator, *parts)
-        return None
 
     def value(self, node: Expr, parts: Sequence[Text], scope: Scope) -> Text:
         """The value of an operator, of its ``parts``, where ``scope`` is what is known."""

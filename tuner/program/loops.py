@@ -202,7 +202,8 @@ class _Check:
         for table in program.tables:
             count, fits = len(table.elements), all(map(table.type.holds, table.elements))
             require(fits, f"the table {table.name} has elements that are no {table.type}")
-            require(count == prod(table.extents), f"the table {table.name} has {count} elements")
+            fits = 0 < count == prod(table.extents)
+            require(fits, f"the table {table.name} has {count} elements")
             self._sources[table.name] = table.type, len(table.extents)
         for stage in program.stages:
             self._stage(stage)

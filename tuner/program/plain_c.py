@@ -24,9 +24,8 @@ from tuner.program.expressions import (
     loads_in,
     ordered,
 )
-from tuner.program.intervals import Scope, unconditional_parts
+from tuner.program.intervals import Scope, of_type, unconditional_parts
 from tuner.program.loops import Loop, Program, Scalar, Stage, Update
-from tuner.program.types import INDEX
 
 _STEP = "    "
 _UNNAMED = 6
@@ -37,9 +36,10 @@ _MOST_TEXT = 1 << 20
 _RESERVED = re.compile(
     "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|inline|"
     "int|long|main|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|union|"
-    "unsigned|void|volatile|while|malloc|free|failed|u?int(8|16|32|64)_t|.*_"
+    "unsigned|void|volatile|while|malloc|free|failed|u?int(8|16|32|64)_t|"
+    "(min|max|absd|div|mod|shl|shr|sat|abs|popcount|clz|ctz)_.*|.*_"
 )
-"""C's words and those of this module."""
+"""C's words, those of this module, and names of its functions."""
 
 
 def plain_c(program: Program, sizes: Mapping[str, int]) -> str:
@@ -92,8 +92,8 @@ class _Source:
         first, extent = scope.of(begin), scope.of(end - begin)
         texts = self._texts()
         return (
-            str(first.low) if first.low == first.high else f"({texts.index_of(begin)})",
-            str(extent.low) if extent.low == extent.high else f"({texts.index_of(end - begin)})",
+            str(first.low) if first.low == first.high else f"({texts.of(begin)})",
+            str(extent.low) if extent.low == extent.high else f"({texts.of(end - begin)})",
         )
 
     def _parameters(self) -> Iterator[str]:
@@ -140,25 +140,25 @@ class _Source:
     def _stage(self, stage: Stage) -> Iterator[str]:
         definition = Update(stage.axes, stage.places, stage.values)
         for update in (definition, *stage.updates):
+            scope = self._bounds.within(stage, update.loops)
             for depth, loop in enumerate(update.loops):
-                name, (begin, end) = _name(loop.name), self._range(stage, loop)
+                name, (begin, end) = _name(loop.name), self._range(stage, loop, scope)
                 head = f"for (int32_t {name} = {begin}; {name} < {end}; ++{name})"
                 yield f"{_STEP * depth}{head} {{"
             depth = len(update.loops)
-            yield from (f"{_STEP * depth}{line}" for line in self._stored(stage, update))
+            yield from (f"{_STEP * depth}{line}" for line in self._stored(stage, update, scope))
             yield from (f"{_STEP * outer}}}" for outer in reversed(range(depth)))
 
-    def _range(self, stage: Stage, loop: Loop) -> tuple[str, str]:
+    def _range(self, stage: Stage, loop: Loop, scope: Scope | None) -> tuple[str, str]:
         bounds = stage.bounds_of(loop)
         if bounds:
-            texts = self._texts(bounds)
-            return texts.index_of(bounds[0]), texts.index_of(bounds[1])
+            texts = self._texts((), scope)
+            return texts.of(bounds[0]), texts.of(bounds[1])
         number = [axis.name for axis in stage.axes].index(loop.name)
         over = self._bounds.boxes[stage.name][number]
         return str(over.low), str(over.high + 1)
 
-    def _stored(self, stage: Stage, update: Update) -> Iterator[str]:
-        scope = self._bounds.within(stage, update.loops)
+    def _stored(self, stage: Stage, update: Update, scope: Scope | None) -> Iterator[str]:
         if update.condition is not None:
             texts = self._texts([update.condition], scope)
             yield from texts.lines
@@ -185,11 +185,12 @@ class _Source:
         return _Texts(roots, self._layouts, self._operators, scope or self._bounds.scope())
 
 
-def _offset(index: Expr) -> tuple[Expr | None, int]:
+def _offset(index: Expr, scope: Scope) -> tuple[Expr | None, int]:
     """``index`` as something, or nothing, and a number that is added to it."""
     offset = 0
     while isinstance(index, Binary) and index.operator in ("+", "-"):
-        if not isinstance(index.right, Constant):
+        fits = of_type(index.type).covers(scope.exact(index))
+        if not fits or not isinstance(index.right, Constant):
             break
         offset += index.right.value if index.operator == "+" else -index.right.value
         index = index.left
@@ -216,7 +217,6 @@ class _Texts:
     ) -> None:
         self._layouts, self._operators, self._scope = layouts, operators, scope
         self._values: dict[Expr, Text] = {}
-        self._indices: dict[Expr, Text] = {}
         self.lines: list[str] = []
         uses = Counter(part for node in ordered(roots) for part in node.parts) + Counter(roots)
         certain = set(ordered(roots, unconditional_parts))
@@ -232,33 +232,25 @@ class _Texts:
                 self.lines.append(
                     f"const {typename(node.type)} {name} = {self._values[node].text};"
                 )
-                self._values[node] = self._indices[node] = Text(name)
+                self._values[node] = Text(name)
                 sizes[node] = depths[node] = 1
 
     def of(self, node: Expr) -> str:
         """The value of ``node``."""
-        if node not in self._values:
-            for one in ordered([node], lambda n: [p for p in n.parts if p not in self._values]):
+        return self._text(node).text
+
+    def _text(self, node: Expr) -> Text:
+        for one in ordered([node], lambda n: [p for p in n.parts if p not in self._values]):
+            if one not in self._values:
                 self._add(one)
-        return self._values[node].text
-
-    def index_of(self, node: Expr) -> str:
-        """The same of an index, which does not overflow."""
-        self.of(node)
-        return self._index(node).text
-
-    def _index(self, node: Expr) -> Text:
-        return self._indices.get(node, self._values[node])
+        return self._values[node]
 
     def place(self, buffer: str, indices: Sequence[Expr]) -> str:
         """Where the element of ``buffer`` at ``indices`` lies from its first."""
         found = None
         for index, (first, extent) in zip(indices, self._layouts[buffer], strict=True):
-            moving, offset = _offset(index)
-            own = None
-            if moving is not None:
-                self.of(moving)
-                own = self._index(moving)
+            moving, offset = _offset(index, self._scope)
+            own = None if moving is None else self._text(moving)
             if first.lstrip("-").isdigit():
                 offset -= int(first)
             else:
@@ -272,9 +264,6 @@ class _Texts:
 
     def _add(self, node: Expr) -> None:
         self._values[node] = made = self._made(node)
-        if node.type == INDEX:
-            index = self._operators.index(node, [self._index(part) for part in node.parts])
-            self._indices[node] = index or made
         if len(made.text) > _MOST_TEXT:
             raise ProgramError("an expression is too long for C", next_step="make it two stages")
 
