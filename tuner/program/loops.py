@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from keyword import iskeyword
 from math import prod
 
 from tuner.program.expressions import Expr, Load, Variable, loads_in, ordered, require
@@ -187,6 +188,9 @@ class _Check:
         program = self._program
         names = [*program.sizes, *(one.name for one in (*program.arguments, *program.tables))]
         names += chain.from_iterable(stage.arrays for stage in program.stages)
+        for name in names_in(program):
+            fits = name.isascii() and name.isidentifier() and not iskeyword(name)
+            require(fits, f"{name!r} is no name; letters, digits and _ are accepted")
         twice = {name for name in names if names.count(name) > 1}
         require(not twice, f"{program.name} has two of {', '.join(sorted(twice))}")
         for scalar in program.scalars:

@@ -47,8 +47,8 @@ def plain_c(program: Program, sizes: Mapping[str, int]) -> str:
     return _Source(bounded(program, sizes)).text()
 
 
-def _name(name: str) -> str:
-    """A name fit for C that no helper has."""
+def c_name(name: str) -> str:
+    """``name``, or another where C or this module uses that."""
     return f"{name}_own" if _RESERVED.fullmatch(name) else name
 
 
@@ -79,7 +79,7 @@ class _Source:
                 "#include <stdlib.h>",
                 "",
                 *self._operators.definitions(),
-                f"int {_name(self._program.name)}({', '.join(self._parameters())})",
+                f"int {c_name(self._program.name)}({', '.join(self._parameters())})",
                 "{",
                 *(f"{_STEP}{line}" for line in body),
                 "}",
@@ -100,22 +100,22 @@ class _Source:
         program = self._program
         for one in program.arguments:
             if isinstance(one, Scalar):
-                yield f"{typename(one.type)} {_name(one.name)}"
+                yield f"{typename(one.type)} {c_name(one.name)}"
             else:
-                yield f"const {typename(one.type)} *restrict {_name(one.name)}"
+                yield f"const {typename(one.type)} *restrict {c_name(one.name)}"
         for name in program.outputs:
             stage = program.stage_of(name)
             kind = stage.types[stage.arrays.index(name)]
-            yield f"{typename(kind)} *restrict {_name(name)}"
+            yield f"{typename(kind)} *restrict {c_name(name)}"
 
     def _body(self) -> Iterator[str]:
         program = self._program
-        sizes = [f"{_name(name)} = {self._bounds.sizes[name]}" for name in program.sizes]
+        sizes = [f"{c_name(name)} = {self._bounds.sizes[name]}" for name in program.sizes]
         if sizes:
             yield f"enum {{ {', '.join(sizes)} }};"
         for table in program.tables:
             elements = ", ".join(constant(one, table.type).text for one in table.elements)
-            yield f"static const {typename(table.type)} {_name(table.name)}[] = {{{elements}}};"
+            yield f"static const {typename(table.type)} {c_name(table.name)}[] = {{{elements}}};"
         stages = [one for one in program.stages if one.name in self._bounds.boxes]
         own = [
             (array, kind)
@@ -126,15 +126,15 @@ class _Source:
         for array, kind in own:
             count = " * ".join(extent for _, extent in self._layouts[array]) or "1"
             size = f"(size_t){count} * sizeof({typename(kind)})"
-            yield f"{typename(kind)} *restrict {_name(array)} = malloc({size} + 1);"
+            yield f"{typename(kind)} *restrict {c_name(array)} = malloc({size} + 1);"
         if own:
-            yield f"const int failed = {' || '.join(f'!{_name(array)}' for array, _ in own)};"
+            yield f"const int failed = {' || '.join(f'!{c_name(array)}' for array, _ in own)};"
             yield "if (!failed) {"
         for stage in stages:
             yield from (f"{_STEP if own else ''}{line}" for line in self._stage(stage))
         if own:
             yield "}"
-        yield from (f"free({_name(array)});" for array, _ in own)
+        yield from (f"free({c_name(array)});" for array, _ in own)
         yield "return failed;" if own else "return 0;"
 
     def _stage(self, stage: Stage) -> Iterator[str]:
@@ -142,7 +142,7 @@ class _Source:
         for update in (definition, *stage.updates):
             scope = self._bounds.within(stage, update.loops)
             for depth, loop in enumerate(update.loops):
-                name, (begin, end) = _name(loop.name), self._range(stage, loop, scope)
+                name, (begin, end) = c_name(loop.name), self._range(stage, loop, scope)
                 head = f"for (int32_t {name} = {begin}; {name} < {end}; ++{name})"
                 yield f"{_STEP * depth}{head} {{"
             depth = len(update.loops)
@@ -169,13 +169,13 @@ class _Source:
         at = texts.place(stage.name, update.places)
         lines = [*texts.lines]
         if len(stage.arrays) == 1:
-            lines.append(f"{_name(stage.name)}[{at}] = {texts.of(update.values[0])};")
+            lines.append(f"{c_name(stage.name)}[{at}] = {texts.of(update.values[0])};")
         else:
             lines.append(f"const int32_t at_ = {at};")
             for number, (value, kind) in enumerate(zip(update.values, stage.types, strict=True)):
                 lines.append(f"const {typename(kind)} value{number}_ = {texts.of(value)};")
             for number, array in enumerate(stage.arrays):
-                lines.append(f"{_name(array)}[at_] = value{number}_;")
+                lines.append(f"{c_name(array)}[at_] = value{number}_;")
         is_under = update.condition is not None
         yield from (f"{_STEP if is_under else ''}{line}" for line in lines)
         if is_under:
@@ -269,9 +269,9 @@ class _Texts:
 
     def _made(self, node: Expr) -> Text:
         if isinstance(node, Variable):
-            return Text(_name(node.name))
+            return Text(c_name(node.name))
         if isinstance(node, Load):
-            return Text(f"{_name(node.source)}[{self.place(node.source, node.indices)}]")
+            return Text(f"{c_name(node.source)}[{self.place(node.source, node.indices)}]")
         if isinstance(node, Constant):
             return constant(node.value, node.type)
         parts = [self._values[part] for part in node.parts]

@@ -13,7 +13,7 @@ import numpy as np
 
 from tuner.program.bounds import bounded
 from tuner.program.loops import Program, Scalar
-from tuner.program.plain_c import plain_c
+from tuner.program.plain_c import c_name, plain_c
 
 COMPILER = ["cc"] if shutil.which("cc") else [sys.executable, "-m", "ziglang", "cc"]
 OPTIONS = ["-std=c11", "-O1", "-fPIC", "-Wall", "-Werror", "-Wno-unused"]
@@ -63,6 +63,6 @@ def called(
     ]
     pointers = [one.ctypes.data_as(ctypes.c_void_p) for one in outputs.values()]
     made = ctypes.CDLL(str(library))
-    assert made[program.name](*arguments, *pointers) == 0
+    assert made[c_name(program.name)](*arguments, *pointers) == 0
     assert ctypes.c_int.in_dll(made, "undefined").value == 0
     return outputs

@@ -118,6 +118,19 @@ def test_sums_that_overflow_are_told_with_a_range_that_avoids_it() -> None:
     assert not overflows(bounded(program(PRODUCT), IMAGE))
 
 
+@pytest.mark.parametrize("kind", ["i32", "i64"])
+@pytest.mark.parametrize(
+    "operation", ["{0} + {0}", "{0} - 2", "{0} * {0}", "{0} // {0}", "{0} << 1", "0 - {0}"]
+)
+def test_each_operation_that_may_overflow_is_told(operation: str, kind: str) -> None:
+    body = READ.replace("image[y, {}]", operation.format("image[y, x]"))
+    (found,) = overflows(bounded(program(body, f"image: {kind}[height, width]"), IMAGE))
+    assert found.expression.type.low > found.values.low or found.values.high > 2**31 - 1
+    assert "".join(operation.format("image[y, x]")) in str(found)
+    narrow = kind.replace("i", "u")
+    assert not overflows(bounded(program(body, f"image: {narrow}[height, width]"), IMAGE))
+
+
 def test_overflow_under_a_condition_that_excludes_it_is_none() -> None:
     body = """
 for y in range(height):

@@ -56,6 +56,20 @@ def test_deep_expressions_are_no_trouble() -> None:
     assert all((found[name] == wanted[name]).all() for name in wanted)
 
 
+def test_names_that_c_has_are_no_trouble(tmp_path: Path) -> None:
+    text = """
+def double(int: size, char: u8[int]):
+    for short in range(int):
+        max_u8[short] = max(char[short], 9)
+    for short in range(int):
+        at_[short] = max_u8[short] + 1
+    return at_
+"""
+    image = np.arange(20).astype(np.uint8)
+    found = called(parsed(text), {"int": 20}, {"char": image}, {}, tmp_path)
+    assert (found["at_"] == np.maximum(image, 9) + 1).all()
+
+
 def test_c_reads_like_the_loops() -> None:
     text = """
 def blur(width: size, image: u8[width]):

@@ -61,6 +61,7 @@ def test_shared_parts_are_written_once() -> None:
         ("out[x] = image[image[x]]", "index of u8"),
         ("out[x] = " + "(" * 300 + "1" + ")" * 300, "nest"),
         ("out[x], more[x] = image[x]", "line 3"),
+        ("größer[x] = image[x]", "is no name"),
     ],
 )
 def test_what_means_nothing_is_refused(line: str, told: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
+from keyword import iskeyword
 
 import numpy as np
 
@@ -49,9 +50,21 @@ from tuner.program.expressions import (
 from tuner.program.types import BOOL, I64, INDEX, U8, U64, Type
 
 _BINARY: Mapping[str, BinaryOperator] = {
-    "Add": "+", "Sub": "-", "Mul": "*", "Div": "//", "Mod": "%", "Min": "min", "Max": "max",
-    "EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">=",
-    "And": "&", "Or": "|",
+    "Add": "+",
+    "Sub": "-",
+    "Mul": "*",
+    "Div": "//",
+    "Mod": "%",
+    "Min": "min",
+    "Max": "max",
+    "EQ": "==",
+    "NE": "!=",
+    "LT": "<",
+    "LE": "<=",
+    "GT": ">",
+    "GE": ">=",
+    "And": "&",
+    "Or": "|",
 }
 _OF_A_BUFFER = re.compile(r".+\.(min|extent)\.(\d+)")
 
@@ -83,7 +96,8 @@ class _Names:
     def fresh(self, wanted: str) -> str:
         """A name like ``wanted`` that no other has."""
         plain = re.sub(r"\$\d+(?=\.|$)", "", wanted)  # by which Halide tells namesakes apart
-        plain = re.sub(r"\W", "_", plain)
+        plain = re.sub(r"[^A-Za-z0-9_]", "_", plain)
+        plain = f"{plain}_" if iskeyword(plain) else plain
         plain = plain if re.match(r"[A-Za-z_]", plain) else f"_{plain}"
         found, number = plain, 1
         while found in self._taken:
