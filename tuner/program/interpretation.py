@@ -248,6 +248,8 @@ class _Interpreter:
         return value_of(node, *(points.known[part] for part in node.parts))
 
     def _load(self, node: Load, points: _Points) -> Array:
+        if points.chosen is not None and not points.chosen.any():
+            return np.zeros((1,) * points.rank, node.type.dtype)  # it may not even be computed
         source = self._buffers[node.source]
         ends = zip(node.indices, source.first, source.values.shape, strict=True)
         places = []

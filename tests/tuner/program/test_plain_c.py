@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -54,6 +55,20 @@ def test_deep_expressions_are_no_trouble() -> None:
     with TemporaryDirectory() as folder:
         found = called(program, {}, inputs, {}, Path(folder))
     assert all((found[name] == wanted[name]).all() for name in wanted)
+
+
+def test_what_is_never_chosen_is_not_computed(tmp_path: Path) -> None:
+    text = """
+def never(width: size, image: u8[width]):
+    for x in ...:
+        lost[x] = image[x + 1000]
+    for x in range(width):
+        out[x] = select(x < width, image[x], lost[x])
+    return out
+"""
+    program, inputs = parsed(text), {"image": np.arange(20).astype(np.uint8)}
+    for run in (interpreted, partial(called, folder=tmp_path)):
+        assert (run(program, {"width": 20}, inputs, {})["out"] == inputs["image"]).all()
 
 
 def test_names_that_c_has_are_no_trouble(tmp_path: Path) -> None:
