@@ -36,6 +36,7 @@ Arithmetic is modulo ``2 ** bits`` of the operands' type; a wider result is had 
 first. Signed overflow of 32 and 64 bits is undefined in Halide
 (:attr:`Type.overflow_is_undefined`); here it wraps as well, and `overflow` tells where it can be.
 
-`printing` and `parsing` go to and from text, `interpretation` is the reference in NumPy, `ranges`
-and `domains` bound values and stages, `plain_c` writes C.
+`printing` and `parsing` go to and from text. `interpretation` is the reference in NumPy, `bounds`
+say how far stages reach and what values they have, `overflow` and `work` follow from those,
+`normal` is where spellings of one algorithm meet, and `plain_c` writes C.
 """

@@ -33,6 +33,8 @@ from tuner.program.types import BOOL, I64, INDEX, U8, Type
 _LEAST = tuple(Type(bits, sign) for bits in (8, 16, 32, 64) for sign in (False, True))
 _ROUNDS = 4
 """What is simpler has closer bounds, from which more follows; twice is mostly enough."""
+_MOST_CASES = 16
+"""Of a choice by number that may be an element of a buffer."""
 _SWAPPED: Mapping[str, BinaryOperator] = {">": "<", ">=": "<="}
 _NOT: Mapping[str, BinaryOperator] = {"<": "<=", "<=": "<", "==": "!=", "!=": "=="}
 
@@ -236,8 +238,53 @@ class _Normal:
                 return self._extreme("min", chosen, otherwise)
             if self._is(chosen, greater) and self._is(otherwise, lesser):
                 return self._extreme("max", chosen, otherwise)
+        if (element := self._element(condition, chosen, otherwise)) is not None:
+            return element
         kind = self._least(map(self._scope.of, (chosen, otherwise))) or chosen.type
         return Select(condition, _typed(chosen, kind), _typed(otherwise, kind))
+
+    def _element(self, condition: Expr, chosen: Expr, otherwise: Expr) -> Expr | None:
+        """The element that is chosen by its number: of element 0 where an index is 0, element 1
+        where it is 1, and so on."""
+        cases: dict[int, Expr] = {}
+        chain: Expr = Select(condition, chosen, _typed(otherwise, chosen.type))
+        index = self._lean(condition.parts[0]) if condition.parts else condition
+        while isinstance(chain, Select):
+            by = chain.condition
+            is_case = isinstance(by, Binary) and by.operator == "==" and self._is(by.left, index)
+            number = by.parts[1] if is_case else None
+            if not isinstance(number, Constant):
+                break
+            cases.setdefault(number.value, self._lean(chain.chosen))
+            chain = self._lean(chain.otherwise)
+        over = self._scope.of(index)
+        if over.high - over.low > _MOST_CASES:
+            return None
+        rest = set(range(over.low, over.high + 1)) - cases.keys()
+        if len(rest) == 1:
+            cases[rest.pop()] = chain
+        return self._numbered(cases, index) if not rest and len(cases) > 1 else None
+
+    def _numbered(self, cases: Mapping[int, Expr], index: Expr) -> Expr | None:
+        """The element at ``index`` of those that stand at its values, if they are of one buffer."""
+        loads = [one for one in cases.values() if isinstance(one, Load)]
+        if len(loads) < len(cases) or len({one.source for one in loads}) > 1:
+            return None
+        made = []
+        for along in zip(*(one.indices for one in loads), strict=True):
+            terms = [self._places._terms(one) for one in along]
+            offsets = [one.pop(None, 0) for one in terms]
+            steps = {offset - number for offset, number in zip(offsets, cases, strict=True)}
+            if any(one != terms[0] for one in terms):
+                return None
+            if len({*offsets}) == 1:
+                made.append(along[0])
+            elif len(steps) == 1:
+                moved = self._places._sum({**terms[0], None: steps.pop()}, (index, 1))
+                made.append(_typed(moved or along[0], INDEX))
+            else:
+                return None
+        return Load(loads[0].source, tuple(made), loads[0].type)
 
     def _is_opposite(self, condition: Expr) -> bool:
         """Whether its opposite is what is chosen by: ``==``, or ``<`` with any number last."""

@@ -91,3 +91,25 @@ def test_widths_of_stages_and_orders_of_sums_meet() -> None:
     text = normal_text(one)
     assert text == normal_text(other)
     assert "out[y] += " in text
+
+
+PLANES = """
+for c in range(3):
+    for y in range(height):
+        for x in range(8):
+            out[c, y, x] = {}
+""".strip()
+
+
+def test_channels_chosen_by_number_are_elements() -> None:
+    """Interleaved channels to planes, as an index, a choice, and one in another order."""
+    first, second, third = (f"a[y, {index}]" for index in ("3 * x", "x * 3 + 1", "2 + 3 * x"))
+    spellings = [
+        "a[y, 3 * x + c]",
+        f"select(c == 0, {first}, select(c == 1, {second}, {third}))",
+        f"select(c == 2, {third}, select(c != 0, {second}, {first}))",
+    ]
+    texts = {normal_text(PLANES.format(one)) for one in spellings}
+    assert len(texts) == 1, "\n".join(texts)
+    other = f"select(c == 0, {second}, select(c == 1, {first}, {third}))"
+    assert normal_text(PLANES.format(other)) not in texts
