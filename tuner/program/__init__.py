@@ -30,7 +30,10 @@ Its nodes, all immutable:
   as far as the stage reaches, which follows from what its readers read;
 - expressions, each with a :class:`Type` (``i8`` to ``u64``, or a condition): :class:`Constant`,
   :class:`Variable` (index, size or scalar), :class:`Load`, :class:`Unary`, :class:`Binary`,
-  :class:`Select`, :class:`Cast` (wrapping or saturating).
+  :class:`Select`, :class:`Cast` (wrapping or saturating). Operators of numbers are ``+ - * // %``,
+  ``& | ^ ~``, ``<< >>``, ``min max``, ``abs absd`` (unsigned), ``popcount clz ctz`` and the
+  comparisons; of conditions ``& | ^ ~ == !=``. ``//`` and ``%`` are Halide's (no remainder is
+  negative, by 0 all is 0), and so are shifts (by less than 0 the other way).
 
 Arithmetic is modulo ``2 ** bits`` of the operands' type; a wider result is had by widening them
 first. Signed overflow of 32 and 64 bits is undefined in Halide
@@ -40,3 +43,37 @@ first. Signed overflow of 32 and 64 bits is undefined in Halide
 say how far stages reach and what values they have, `overflow` and `work` follow from those,
 `normal` is where spellings of one algorithm meet, and `plain_c` writes C.
 """
+
+from tuner.program.expressions import (
+    Binary,
+    Cast,
+    Constant,
+    Expr,
+    Load,
+    ProgramError,
+    Select,
+    Unary,
+    Variable,
+)
+from tuner.program.loops import Buffer, Loop, Program, Scalar, Stage, Table, Update
+from tuner.program.types import Type
+
+__all__ = [
+    "Binary",
+    "Buffer",
+    "Cast",
+    "Constant",
+    "Expr",
+    "Load",
+    "Loop",
+    "Program",
+    "ProgramError",
+    "Scalar",
+    "Select",
+    "Stage",
+    "Table",
+    "Type",
+    "Unary",
+    "Update",
+    "Variable",
+]
