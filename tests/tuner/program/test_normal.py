@@ -93,6 +93,25 @@ def test_widths_of_stages_and_orders_of_sums_meet() -> None:
     assert "out[y] += " in text
 
 
+COPIED = """
+for v in ...:
+    for u in ...:
+        padded[v, u] = a[max(min(v, height - 1), 0), max(min(u, width - 1), 0)]
+for v in ...:
+    for u in ...:
+        again[v, u] = padded[v, u + 1]
+for y in range(height):
+    for x in range(width):
+        out[y, x] = again[y - 1, x] - padded[y, 2 * x]
+""".strip()
+
+
+def test_stages_that_copy_are_none() -> None:
+    first = "a[max(min(y - 1, height - 1), 0), max(min(x + 1, width - 1), 0)]"
+    other = "a[max(min(y, height - 1), 0), max(min(2 * x, width - 1), 0)]"
+    assert normal_text(COPIED) == normal_text(OUTPUT.format(f"{first} - {other}"))
+
+
 PLANES = """
 for c in range(3):
     for y in range(height):

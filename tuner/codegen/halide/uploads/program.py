@@ -90,8 +90,12 @@ def _type(kind: HalideType, where: str) -> Type:
 class _Names:
     """Names of the form for those of Halide, which have dots and dollars."""
 
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
+    def __init__(self, taken: Collection[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def within(self) -> _Names:
+        """Names for what is known within a stage or loop only."""
+        return _Names(self._taken)
 
     def fresh(self, wanted: str) -> str:
         """A name like ``wanted`` that no other has."""
@@ -128,6 +132,9 @@ class _Reading:
                 wanted = func.name if len(func.types) == 1 else f"{func.name}_{number}"
                 made = _type(kind, f"its stage {func.name}")
                 self._arrays[func.name, number] = self._names.fresh(wanted), made
+        for output in contents.outputs:
+            for number in range(len(contents.funcs[output].dimensions)):
+                self._axis(f"{output}.extent.{number}")
         stages = tuple(self._stage(func) for func in contents.funcs.values())
         outputs = tuple(
             self._arrays[output, number][0]
@@ -161,9 +168,9 @@ class _Reading:
         return {int(match[2]) for match in matches if match is not None}
 
     def _axis(self, extent: str) -> tuple[Expr, ...]:
-        size = Variable(self._names.fresh(extent))
-        self._sizes[extent] = size
-        return Constant(0, INDEX), size
+        if extent not in self._sizes:
+            self._sizes[extent] = Variable(self._names.fresh(extent))
+        return Constant(0, INDEX), self._sizes[extent]
 
     def _table(self, name: str, table: Table) -> loops.Table:
         own = self._own[name] = self._names.fresh(name)
@@ -173,18 +180,21 @@ class _Reading:
 
     def _stage(self, func: Func) -> loops.Stage:
         is_output = func.name in self._contents.outputs
-        dimensions = {one: self._names.fresh(one) for one in func.dimensions}
+        names = self._names.within()
+        dimensions = {one: names.fresh(one) for one in func.dimensions}
         axes = [
             loops.Loop(own, *(self._axis(f"{func.name}.extent.{number}") if is_output else ()))
             for number, own in enumerate(dimensions.values())
         ]
         scope: dict[str, Expr] = {one: Variable(own) for one, own in dimensions.items()}
         values = tuple(map(_stored, self._all(func, func.values, scope)))
-        updates = tuple(self._update(func, one, dimensions) for one in func.updates)
+        updates = tuple(self._update(func, one, dimensions, names.within()) for one in func.updates)
         arrays = tuple(self._arrays[func.name, number][0] for number in range(len(func.types)))
         return loops.Stage(arrays, tuple(reversed(axes)), values, updates)
 
-    def _update(self, func: Func, update: Update, dimensions: Mapping[str, str]) -> loops.Update:
+    def _update(
+        self, func: Func, update: Update, dimensions: Mapping[str, str], names: _Names
+    ) -> loops.Update:
         scope: dict[str, Expr] = {}
         nest = []
         for one, place in zip(func.dimensions, update.places, strict=True):
@@ -194,7 +204,7 @@ class _Reading:
         reduced = []
         for name, *bounds in update.rvars:
             least, extent = self._all(func, bounds, {})
-            own = self._names.fresh(name)
+            own = names.fresh(name)
             scope[name] = Variable(own)
             reduced.append(loops.Loop(own, least, _sum(least, extent)))
         condition = None if is_true(update.predicate) else self._of(func, update.predicate, scope)
