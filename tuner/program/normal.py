@@ -32,7 +32,7 @@ from tuner.program.expressions import (
 )
 from tuner.program.intervals import Interval, Scope, of_type
 from tuner.program.loops import Loop, Program, Stage, Update
-from tuner.program.types import BOOL, I64, INDEX, U8, Type
+from tuner.program.types import BOOL, I64, INDEX, U8, U64, Type
 
 _LEAST = tuple(Type(bits, sign) for bits in (8, 16, 32, 64) for sign in (False, True))
 _ROUNDS = 4
@@ -137,7 +137,10 @@ def _plus(total: Expr | None, one: Expr | None, factor: int) -> Expr:
 
 def _moved(value: Expr, by: int) -> Expr:
     """A number next to ``value``, if it is one."""
-    return Constant(value.value + by, I64) if isinstance(value, Constant) else value
+    if not isinstance(value, Constant):
+        return value
+    moved = value.value + by
+    return Constant(moved, I64 if I64.holds(moved) else U64)
 
 
 def _stage(bounds: Bounds, stage: Stage, types: Mapping[str, Type]) -> Stage:
@@ -386,8 +389,8 @@ class _Normal:
         if by == "<<" or (by == ">>" and (value is None or value < 0)):
             return None
         if by in ("//", "%") and value is not None and value > 0 and value & (value - 1) == 0:
-            by, b = (">>", value.bit_length() - 1) if by == "//" else ("&", value - 1)  # type: ignore[assignment]
-            b = Constant(int(b), I64)  # type: ignore[call-overload]
+            number = value.bit_length() - 1 if by == "//" else value - 1
+            by, b = (">>" if by == "//" else "&"), Constant(number, I64)
         if by in ("&", "|", "^") and min(self._scope.of(one).low for one in (a, b)) < 0:
             return None
         if by == ">>" and isinstance(b, Constant) and b.value == 0:
@@ -408,14 +411,16 @@ class _Normal:
     def _compared(self, by: BinaryOperator, a: Expr, b: Expr) -> Expr:
         if by in ("==", "!="):
             a, b = sorted((a, b), key=self._key)
-        if by == "<=" and (isinstance(a, Constant) or isinstance(b, Constant)):
-            by, a, b = "<", _moved(a, -1), _moved(b, 1)
         kind = self._least([self._scope.of(a), self._scope.of(b)])
         if kind is None:  # of 64 bits both, as they were
             kind = a.type
         made = Binary(by, _typed(a, kind), _typed(b, kind))
         own = self._scope.of(made)
-        return Constant(own.low, BOOL) if own.low == own.high else made
+        if own.low == own.high:
+            return Constant(own.low, BOOL)
+        if by == "<=" and (isinstance(a, Constant) or isinstance(b, Constant)):
+            return self._compared("<", _moved(a, -1), _moved(b, 1))
+        return made
 
     def _extreme(self, by: BinaryOperator, *parts: Expr) -> Expr:
         """A minimum or maximum of all that are combined by it, in one order."""
