@@ -230,7 +230,7 @@ class _Normal:
         if isinstance(node, Unary):
             return self._unary(node, parts[0])
         if isinstance(node, Select):
-            return self._select(*parts)
+            return self._select(node.type, *parts)
         return self._binary(node, *parts) if isinstance(node, Binary) else node
 
     def _cast(self, node: Cast, part: Expr) -> Expr:
@@ -238,12 +238,13 @@ class _Normal:
             return part if part.type != BOOL else Cast(self._least([Interval(0, 1)]) or U8, part)
         if not node.saturates:
             return Cast(node.type, part)
-        own = self._scope.of(part)
+        own, made = self._scope.of(part), part
         if own.high > node.type.high:
-            part = self._extreme("min", part, Constant(node.type.high, I64))
+            made = self._extreme("min", made, Constant(node.type.high, I64)) or made
         if own.low < node.type.low:
-            part = self._extreme("max", part, Constant(node.type.low, I64))
-        return part
+            made = self._extreme("max", made, Constant(node.type.low, I64)) or made
+        fits = of_type(node.type).covers(self._scope.of(made))
+        return made if fits else Cast(node.type, part, saturates=True)
 
     def _unary(self, node: Unary, part: Expr) -> Expr:
         if node.type == BOOL:
@@ -252,7 +253,7 @@ class _Normal:
             high = -1 if node.type.is_signed else node.type.high
             return self._sum({None: high}, (part, -1)) or Unary("~", _typed(part, node.type))
         if node.operator == "abs":
-            return self._absolute(part)
+            return self._absolute(part) or Unary("abs", _typed(part, node.operand.type))
         return Unary(node.operator, _typed(part, node.operand.type))
 
     def _opposite(self, part: Expr) -> Expr:
@@ -263,10 +264,11 @@ class _Normal:
         if isinstance(part, Binary) and part.operator in _NOT and part.left.type != BOOL:
             by = _NOT[part.operator]
             sides = part.parts if part.operator in ("==", "!=") else part.parts[::-1]
-            return self._compared(by, *map(self._lean, sides))
+            return self._compared(by, part.left.type, *map(self._lean, sides))
         return Unary("~", part)
 
-    def _absolute(self, part: Expr) -> Expr:
+    def _absolute(self, part: Expr) -> Expr | None:
+        """The absolute value; ``None`` if no type with a sign holds ``part``."""
         own = self._scope.of(part)
         if own.low >= 0:
             return part
@@ -275,46 +277,52 @@ class _Normal:
         if opposite is not None and self._key(opposite) < self._key(part):
             part = opposite
         kind = self._least([self._scope.of(part), Interval(-1, 0)])
-        return Unary("abs", _typed(part, kind or part.type))
+        return None if kind is None else Unary("abs", _typed(part, kind))
 
-    def _select(self, condition: Expr, chosen: Expr, otherwise: Expr) -> Expr:
+    def _select(self, kind: Type, condition: Expr, chosen: Expr, otherwise: Expr) -> Expr:
         if isinstance(condition, Constant):
             return chosen if condition.value else otherwise
         if chosen is otherwise:
             return chosen
         if self._is_opposite(condition):
-            return self._select(self._opposite(condition), otherwise, chosen)
+            return self._select(kind, self._opposite(condition), otherwise, chosen)
+        made = self._lesser(condition, chosen, otherwise)
+        if made is None:
+            made = self._element(condition, chosen, otherwise)
+        if made is None:
+            least = self._least(map(self._scope.of, (chosen, otherwise))) or kind
+            made = Select(condition, _typed(chosen, least), _typed(otherwise, least))
+        return made
+
+    def _lesser(self, condition: Expr, chosen: Expr, otherwise: Expr) -> Expr | None:
+        """A choice of the lesser or the greater of two."""
         if isinstance(condition, Binary) and condition.operator == "<":
             lesser, greater = map(self._lean, condition.parts)
             if self._is(chosen, lesser) and self._is(otherwise, greater):
                 return self._extreme("min", chosen, otherwise)
             if self._is(chosen, greater) and self._is(otherwise, lesser):
                 return self._extreme("max", chosen, otherwise)
-        if (element := self._element(condition, chosen, otherwise)) is not None:
-            return element
-        kind = self._least(map(self._scope.of, (chosen, otherwise))) or chosen.type
-        return Select(condition, _typed(chosen, kind), _typed(otherwise, kind))
+        return None
 
     def _element(self, condition: Expr, chosen: Expr, otherwise: Expr) -> Expr | None:
         """The element that is chosen by its number: of element 0 where an index is 0, element 1
         where it is 1, and so on."""
         cases: dict[int, Expr] = {}
-        chain: Expr = Select(condition, chosen, _typed(otherwise, chosen.type))
         index = self._lean(condition.parts[0]) if condition.parts else condition
-        while isinstance(chain, Select):
-            by = chain.condition
-            is_case = isinstance(by, Binary) and by.operator == "==" and self._is(by.left, index)
-            number = by.parts[1] if is_case else None
-            if not isinstance(number, Constant):
+        while isinstance(condition, Binary) and condition.operator == "==":
+            if not isinstance(condition.right, Constant) or not self._is(condition.left, index):
                 break
-            cases.setdefault(number.value, self._lean(chain.chosen))
-            chain = self._lean(chain.otherwise)
+            cases.setdefault(condition.right.value, self._lean(chosen))
+            otherwise = self._lean(otherwise)
+            if not isinstance(otherwise, Select):
+                break
+            condition, chosen, otherwise = otherwise.parts
         over = self._scope.of(index)
         if over.high - over.low > _MOST_CASES:
             return None
         rest = set(range(over.low, over.high + 1)) - cases.keys()
         if len(rest) == 1:
-            cases[rest.pop()] = chain
+            cases[rest.pop()] = self._lean(otherwise)
         return self._numbered(cases, index) if not rest and len(cases) > 1 else None
 
     def _numbered(self, cases: Mapping[int, Expr], index: Expr) -> Expr | None:
@@ -355,14 +363,15 @@ class _Normal:
         if kind == BOOL:
             return self._both(by, a, b)
         if by in ("<", "<=", ">", ">=", "==", "!="):
-            return self._compared(_SWAPPED.get(by, by), *((b, a) if by in _SWAPPED else (a, b)))
+            sides = (b, a) if by in _SWAPPED else (a, b)
+            return self._compared(_SWAPPED.get(by, by), kind, *sides)
         if not of_type(node.type).covers(self._scope.exact(plain)):
             return plain
         if by in ("min", "max"):
-            return self._extreme(by, a, b)
+            return self._extreme(by, a, b) or plain
         if by == "absd":
             difference = self._sum({}, (a, 1), (b, -1))
-            return plain if difference is None else self._absolute(difference)
+            return plain if difference is None else self._absolute(difference) or plain
         return self._arithmetic(by, a, b) or plain
 
     def _both(self, by: BinaryOperator, a: Expr, b: Expr) -> Expr:
@@ -408,22 +417,22 @@ class _Normal:
         kind = self._least([self._scope.of(a), self._scope.of(b), self._scope.exact(made)])
         return None if kind is None else Binary(by, _typed(a, kind), _typed(b, kind))
 
-    def _compared(self, by: BinaryOperator, a: Expr, b: Expr) -> Expr:
+    def _compared(self, by: BinaryOperator, kind: Type, a: Expr, b: Expr) -> Expr:
+        """A comparison of two that were of ``kind``."""
         if by in ("==", "!="):
             a, b = sorted((a, b), key=self._key)
-        kind = self._least([self._scope.of(a), self._scope.of(b)])
-        if kind is None:  # of 64 bits both, as they were
-            kind = a.type
-        made = Binary(by, _typed(a, kind), _typed(b, kind))
+        least = self._least([self._scope.of(a), self._scope.of(b)])
+        made = Binary(by, *(_typed(one, least or kind) for one in (a, b)))
         own = self._scope.of(made)
         if own.low == own.high:
             return Constant(own.low, BOOL)
-        if by == "<=" and (isinstance(a, Constant) or isinstance(b, Constant)):
-            return self._compared("<", _moved(a, -1), _moved(b, 1))
+        if by == "<=" and least and (isinstance(a, Constant) or isinstance(b, Constant)):
+            return self._compared("<", kind, _moved(a, -1), _moved(b, 1))
         return made
 
-    def _extreme(self, by: BinaryOperator, *parts: Expr) -> Expr:
-        """A minimum or maximum of all that are combined by it, in one order."""
+    def _extreme(self, by: BinaryOperator, *parts: Expr) -> Expr | None:
+        """A minimum or maximum of all that are combined by it, in one order; ``None`` if no type
+        holds them."""
         found: dict[Expr, None] = {}
         waiting = list(parts)
         while waiting:
@@ -434,7 +443,9 @@ class _Normal:
                 found[one] = None
         made, *rest = sorted(self._decisive(by, list(found)), key=self._key)
         for one in rest:
-            kind = self._least(map(self._scope.of, (made, one))) or made.type
+            kind = self._least(map(self._scope.of, (made, one)))
+            if kind is None:
+                return None
             made = Binary(by, _typed(made, kind), _typed(one, kind))
         return made
 

@@ -121,7 +121,7 @@ class Drawing:
             sides = [self.value(kind, leaf, less + 1) for _ in range(2)]
             return Select(condition, *sides)
         if how == "unary":
-            made = Unary(self.one_of("~", "abs", "popcount", "clz", "ctz"), leaf())
+            made: Expr = Unary(self.one_of("~", "abs", "popcount", "clz", "ctz"), leaf())
             return made if made.type == kind else Cast(kind, made)
         by = self.one_of(*["+", "-", "*"] * 3, *ARITHMETIC, *BITWISE, *SHIFTS)
         made = Binary(by, *(self.value(kind, leaf, less + 1) for _ in range(2)))
@@ -156,7 +156,7 @@ class Drawing:
         term = self.value(kind, lambda: self.load(near), 1)
         own = Load(name, places, kind)
         by = self.one_of("+", "+", "max", "min", "^", "*", "-", "absd")
-        joined = Binary(by, own, term) if self.few(3) else Binary(by, term, own)
+        joined: Expr = Binary(by, own, term) if self.few(3) else Binary(by, term, own)
         joined = joined if joined.type == kind else Cast(kind, joined)
         condition = self.condition(lambda: self.load(near)) if self.few(2) == 0 else None
         loops = (Loop("y"), Loop("x"), *window)

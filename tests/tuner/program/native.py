@@ -16,7 +16,15 @@ from tuner.program.loops import Program, Scalar
 from tuner.program.plain_c import c_name, plain_c
 
 COMPILER = ["cc"] if shutil.which("cc") else [sys.executable, "-m", "ziglang", "cc"]
-OPTIONS = ["-std=c11", "-O1", "-fPIC", "-Wall", "-Werror", "-Wno-unused"]
+OPTIONS = [
+    "-std=c11",
+    "-O1",
+    "-fPIC",
+    "-Wall",
+    "-Werror",
+    "-Wno-unused",
+    "-Wno-tautological-compare",
+]
 CHECKED = "-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero"
 HANDLERS = (
     *("add_overflow", "sub_overflow", "mul_overflow", "negate_overflow"),
