@@ -2,7 +2,7 @@
 
 In scope of the loops are, for each buffer ``B``, a pointer ``B`` to its first element and
 ``B_extent_D`` and ``B_stride_D`` for its dimensions, 0 innermost (``B_stride_0`` is 1 and has no
-name): constants under the contract ``static``, else what the caller gives. ``prelude.h`` has the
+name): constants where the contract fixes them, else what the caller gives. ``prelude.h`` has the
 rest.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.kernels import Kernel
-from tuner.problem.buffers import BufferSpec, ScalarSpec, layout_of
+from tuner.problem.buffers import BufferSpec, ScalarSpec, layout_of, promised_strides
 from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem
 
@@ -22,11 +22,13 @@ PRELUDE = Path(__file__).with_name("prelude.h")
 
 @dataclass(frozen=True)
 class _Extent:
-    """An extent or a stride of a buffer: its name, where a call has it, and its static value."""
+    """An extent or a stride of a buffer: its name, where a call has it, its value, and whether the
+    contract fixes it."""
 
     name: str
     place: str
     value: int
+    is_fixed: bool
     multiple: int = 1
     """A divisor that the contract promises."""
 
@@ -42,15 +44,13 @@ def wrapped(
     """A function that is called like Halide's, of ``loops`` between ``buffers``, which have names
     of C. ``constants`` and ``scalars`` are in scope of the loops, and ``functions`` before them."""
     extents = [e for spec in buffers for e in _extents(spec, problem)]
-    static = problem.contract is Contract.STATIC
-    if static:
-        constants = {**constants, **{e.name: e.value for e in extents}}
+    constants = {**constants, **{e.name: e.value for e in extents if e.is_fixed}}
     given = [f"const {one.dtype}_t {one.name}" for one in scalars]
-    given += [] if static else [f"const int {e.name}" for e in extents]
+    given += [f"const int {e.name}" for e in extents if not e.is_fixed]
     pointers = [f"{element_type(spec)} *restrict {spec.name}" for spec in buffers]
     passed = [f"(void *){_argument(spec)}->host" for spec in buffers]
     passed += [one.name for one in scalars]
-    passed += [] if static else [e.place for e in extents]
+    passed += [e.place for e in extents if not e.is_fixed]
     return "\n".join(
         [
             f"enum {{ VECTOR_BYTES = {problem.target.vector_bytes} }};",
@@ -120,32 +120,38 @@ def element_type(spec: BufferSpec) -> str:
 def _extents(spec: BufferSpec, problem: Problem) -> Iterator[_Extent]:
     strides = layout_of(spec, problem.contract, problem.target).strides
     lanes = problem.target.vector_alignment_bytes // spec.element_bytes
-    level = problem.contract.level if spec.promised else 0
+    level = problem.contract.level if spec.promised and not spec.loose else 0
+    is_static = problem.contract is Contract.STATIC
+    fixed_strides = promised_strides(spec, problem.contract)
     for dimension, (extent, stride) in enumerate(
         zip(reversed(spec.shape), reversed(strides), strict=True)
     ):
         place = f"{_argument(spec)}->dim[{dimension}]"
         whole = dimension == 0 and level >= Contract.EXTENT.level
         name = f"{spec.name}_extent_{dimension}"
-        yield _Extent(name, f"{place}.extent", extent, lanes if whole else 1)
+        yield _Extent(name, f"{place}.extent", extent, is_static, lanes if whole else 1)
         if dimension:
             whole = level >= Contract.STRIDE.level
             name = f"{spec.name}_stride_{dimension}"
-            yield _Extent(name, f"{place}.stride", stride, lanes if whole else 1)
+            is_fixed = is_static and dimension < fixed_strides
+            yield _Extent(name, f"{place}.stride", stride, is_fixed, lanes if whole else 1)
 
 
 def _assumptions(
     problem: Problem, buffers: tuple[BufferSpec, ...], extents: list[_Extent]
 ) -> Iterator[str]:
     """Tells clang the promises of the contract where the loops are: it does not see callers."""
-    if problem.contract is not Contract.NONE:
-        for spec in buffers:
+    for spec in buffers:
+        if _begins_aligned(spec, problem):
             bytes_ = problem.target.vector_alignment_bytes
             yield f"{spec.name} = __builtin_assume_aligned({spec.name}, {bytes_});"
-    if problem.contract is not Contract.STATIC:
-        for extent in extents:
-            if extent.multiple > 1:
-                yield f"__builtin_assume({extent.name} % {extent.multiple} == 0);"
+    for extent in extents:
+        if extent.multiple > 1 and not extent.is_fixed:
+            yield f"__builtin_assume({extent.name} % {extent.multiple} == 0);"
+
+
+def _begins_aligned(spec: BufferSpec, problem: Problem) -> bool:
+    return problem.contract is not Contract.NONE and not spec.loose
 
 
 def _checks(
@@ -158,11 +164,11 @@ def _checks(
             place = f"{_argument(spec)}->dim[{dimension}].min"
             yield _refuse(f"{place} != {least}", "CONSTRAINT_VIOLATED")
         yield _refuse(f"{_argument(spec)}->dim[0].stride != 1", "CONSTRAINT_VIOLATED")
-        if problem.contract is not Contract.NONE:
+        if _begins_aligned(spec, problem):
             mask = problem.target.vector_alignment_bytes - 1
             yield _refuse(f"(uintptr_t){_argument(spec)}->host & {mask}", "UNALIGNED_HOST")
     for extent in extents:
-        if problem.contract is Contract.STATIC:
+        if extent.is_fixed:
             yield _refuse(f"{extent.place} != {extent.name}", "CONSTRAINT_VIOLATED")
         elif extent.multiple > 1:
             yield _refuse(f"{extent.place} % {extent.multiple}", "CONSTRAINT_VIOLATED")

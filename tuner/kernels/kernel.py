@@ -20,6 +20,7 @@ from tuner.problem.objectives import DEFAULT_OBJECTIVES
 from tuner.problem.target import Target
 from tuner.problem.tolerance import Tolerance
 from tuner.problem.workload import Param, Problem, Workload, checked_params
+from tuner.program import Program, ProgramError
 from tuner.space import Config, Directive, Space
 
 if TYPE_CHECKING:
@@ -296,6 +297,14 @@ class Kernel(ABC):
         Raises ``NotAStencilError`` otherwise, as by default.
         """
         raise NotAStencilError("it does not state its pixels")
+
+    def program(self, params: Mapping[str, int]) -> Program:
+        """Its loops (:mod:`tuner.program`), with the inputs, scalars and outputs of
+        :meth:`buffers` and :meth:`scalars` in their order: plain C is written of it.
+
+        Raises ``ProgramError`` if there is none, as by default.
+        """
+        raise ProgramError("it states no program")
 
     # What follows from it
 

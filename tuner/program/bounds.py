@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.program.expressions import Expr, Load, ProgramError, Select, Variable, ordered
-from tuner.program.intervals import Interval, Scope, of_type, sum_of, unconditional_parts
+from tuner.program.intervals import Interval, Patience, Scope, of_type, sum_of, unconditional_parts
 from tuner.program.loops import Loop, Program, Stage, Update
 from tuner.program.types import INDEX
 
@@ -34,6 +34,7 @@ class Bounds:
     needed: dict[tuple[str, int], Interval] = field(default_factory=dict)
     scalars: Mapping[str, int] = field(default_factory=dict)
     """Those whose values are known: of others all are allowed that are declared."""
+    patience: Patience = field(default_factory=Patience)
 
     def known(self) -> dict[Expr, Interval]:
         """The intervals of sizes and scalars."""
@@ -49,7 +50,9 @@ class Bounds:
     def scope(self, known: Mapping[Expr, Interval] | None = None) -> Scope:
         """What is known outside of all loops, or what is ``known``."""
         return Scope(
-            self.known() if known is None else known, lambda load: self.values[load.source]
+            self.known() if known is None else known,
+            lambda load: self.values[load.source],
+            self.patience,
         )
 
     def of_definition(self, stage: Stage) -> Scope | None:
@@ -205,6 +208,7 @@ def computed(scope: Scope, roots: Iterable[Expr]) -> Iterator[tuple[Expr, Scope]
         for node in ordered(some, unconditional_parts):
             if (id(within), node) in seen:
                 continue
+            scope.patience.step()
             seen.add((id(within), node))
             yield node, within
             if isinstance(node, Select):

@@ -19,6 +19,7 @@ from tuner.program.expressions import (
     Constant,
     Expr,
     Load,
+    ProgramError,
     Select,
     Unary,
     Variable,
@@ -30,6 +31,9 @@ _MOST_TERMS = 16
 """Of sums in which terms may cancel; those of indices are short."""
 _MOST_CONDITIONS = 8
 """Conditions one within the other that are looked at; deeper ones bound nothing."""
+_MOST_STEPS = 500_000
+"""Nodes that are looked at, again under each condition: some seconds. Usual programs have hundreds
+to thousands."""
 
 
 class Interval(NamedTuple):
@@ -63,12 +67,28 @@ def of_type(kind: Type) -> Interval:
 
 
 @dataclass
+class Patience:
+    """How many more steps there may be: of conditions within one another there may be very many."""
+
+    left: int = _MOST_STEPS
+
+    def step(self) -> None:
+        """``ProgramError`` if there may be none."""
+        self.left -= 1
+        if self.left < 0:
+            raise ProgramError(
+                "what it chooses by what takes too long to follow", next_step="make it more stages"
+            )
+
+
+@dataclass
 class Scope:
     """What is known where an expression is computed: intervals of nodes, variables for the most
     part. ``loaded`` gives those of elements."""
 
     known: Mapping[Expr, Interval]
     loaded: Callable[[Load], Interval]
+    patience: Patience
     depth: int = 0
     _exact: dict[Expr, Interval] = field(default_factory=dict)
     _under: dict[tuple[Expr, bool], Scope | None] = field(default_factory=dict)
@@ -106,10 +126,14 @@ class Scope:
             if learnt is None:
                 self._under[key] = None
             elif learnt:
-                self._under[key] = Scope({**self.known, **learnt}, self.loaded, self.depth + 1)
+                self._under[key] = self._knowing(learnt)
         return self._under[key]
 
+    def _knowing(self, learnt: Mapping[Expr, Interval]) -> Scope:
+        return Scope({**self.known, **learnt}, self.loaded, self.patience, self.depth + 1)
+
     def _made(self, node: Expr) -> Interval:
+        self.patience.step()
         found = self._computed(node)
         if isinstance(node, Binary) and node.operator in ("+", "-", "*"):
             terms = self.terms(node)
@@ -148,6 +172,7 @@ class Scope:
         total: dict[Expr | None, int] = {}
         waiting = [(node, 1)]
         while waiting:
+            self.patience.step()
             one, factor = waiting.pop()
             fits = one is node or of_type(one.type).covers(self._exact[one])
             if isinstance(one, Constant):

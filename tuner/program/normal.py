@@ -12,7 +12,7 @@ none.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.program.bounds import Bounds, bounded
@@ -25,11 +25,9 @@ from tuner.program.expressions import (
     Load,
     Select,
     Unary,
-    Variable,
-    loads_in,
     ordered,
-    rewritten,
 )
+from tuner.program.inlining import inlined, is_copy
 from tuner.program.intervals import Interval, Scope, of_type
 from tuner.program.loops import Loop, Program, Stage, Update
 from tuner.program.types import BOOL, I64, INDEX, U8, U64, Type
@@ -53,7 +51,7 @@ def normalized(program: Program, sizes: Mapping[str, int]) -> Program:
 
 
 def _once(program: Program, sizes: Mapping[str, int]) -> Program:
-    program = _without_copies(program)
+    program = inlined(program, is_copy)
     bounds = bounded(program, sizes)
     types: dict[str, Type] = {}
     stages = []
@@ -64,50 +62,6 @@ def _once(program: Program, sizes: Mapping[str, int]) -> Program:
         if stage.name in bounds.boxes:
             stages.append(_stage(bounds, stage, types))
     return replace(program, stages=tuple(stages))
-
-
-def _without_copies(program: Program) -> Program:
-    """``program`` with what is read from stages that only copy read where they do."""
-    copies: dict[str, Stage] = {}
-
-    def read(node: Expr) -> Expr:
-        if not isinstance(node, Load) or node.source not in copies:
-            return node
-        stage = copies[node.source]
-        places = dict(zip(stage.places, node.indices, strict=True))
-        return rewritten(
-            stage.values[0],
-            lambda one: places.get(one, one) if isinstance(one, Variable) else one,
-        )
-
-    stages = []
-    for stage in program.stages:
-        kept = _rewritten(stage, read)
-        is_output = not set(program.outputs).isdisjoint(stage.arrays)
-        is_plain = isinstance(kept.values[0], Load) and not loads_in(*kept.values[0].parts)
-        if is_plain and not (is_output or stage.updates or len(stage.arrays) > 1):
-            copies[stage.name] = kept
-        else:
-            stages.append(kept)
-    return replace(program, stages=tuple(stages))
-
-
-def _rewritten(stage: Stage, rule: Callable[[Expr], Expr]) -> Stage:
-    """``stage`` with ``rule`` applied to all that it computes."""
-
-    def each(expressions: Sequence[Expr]) -> tuple[Expr, ...]:
-        return tuple(rewritten(one, rule) for one in expressions)
-
-    updates = tuple(
-        replace(
-            one,
-            places=each(one.places),
-            values=each(one.values),
-            condition=None if one.condition is None else rewritten(one.condition, rule),
-        )
-        for one in stage.updates
-    )
-    return replace(stage, values=each(stage.values), updates=updates)
 
 
 def _least(intervals: Iterable[Interval]) -> Type | None:

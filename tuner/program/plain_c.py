@@ -1,17 +1,23 @@
-"""A program as plain C: its loops as they are written, one stage after the other.
+"""A program as plain C: its loops, one stage after the other.
 
-The function takes the program's arguments in their order, then its outputs: scalars, and pointers
-to dense buffers, outermost dimension first. It returns 0, or 1 if there is no memory. Sizes are
-numbers in it. What wraps in the form wraps in C, except in indices.
+In scope of the C are, by :func:`c_name`, the scalars, and for each buffer ``B`` of an argument or
+output a pointer to its first element and ``B_stride_D`` for its dimensions, 0 innermost
+(``B_stride_0`` is 1 and has no name); besides them ``scratch(bytes)``, which is memory until the
+function returns (``codegen/prelude.h``). Sizes are numbers in it. What wraps in the form wraps in
+C, except in indices.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from math import prod
+from typing import NamedTuple
 
-from tuner.program.bounds import Bounds, bounded
+from tuner.program.bounds import Bounds
 from tuner.program.c_operators import Operators, Text, chosen, constant, infix, typename
 from tuner.program.expressions import (
     Binary,
@@ -24,8 +30,8 @@ from tuner.program.expressions import (
     loads_in,
     ordered,
 )
-from tuner.program.intervals import Scope, of_type, unconditional_parts
-from tuner.program.loops import Loop, Program, Scalar, Stage, Update
+from tuner.program.intervals import Interval, Patience, Scope, of_type, unconditional_parts
+from tuner.program.loops import Loop, Stage, Update
 
 _STEP = "    "
 _UNNAMED = 6
@@ -33,81 +39,141 @@ _UNNAMED = 6
 _DEEPEST = 50
 """Parts within parts that are written out: clang takes 256 brackets."""
 _MOST_TEXT = 1 << 20
+_FEW = 4
+"""Channels of a pixel."""
+_MOST_BYTES = 1 << 27
+_APART = 256
+"""Bytes: arrays begin at multiples of it, and so at a vector's boundary."""
 _RESERVED = re.compile(
-    "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|inline|"
-    "int|long|main|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|union|"
-    "unsigned|void|volatile|while|malloc|free|failed|u?int(8|16|32|64)_t|"
-    "(min|max|absd|div|mod|shl|shr|sat|abs|popcount|clz|ctz)_.*|.*_"
+    "asm|auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
+    "inline|int|long|main|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|"
+    "typeof|union|unsigned|void|volatile|while|u?int(8|16|32|64|ptr)_t|"
+    "held|kernel|release|scratch|clamped|requantized|rounded_shift|halide_.*|_.*_buffer|"
+    "VECTOR_BYTES|CONSTRAINT_VIOLATED|OUT_OF_MEMORY|UNALIGNED_HOST|"
+    "(min|max|absd|div|mod|shl|shr|sat|abs|popcount|clz|ctz)_.*|.*_|.*_own|.*_stride_\\d+"
 )
-"""C's words, those of this module, and names of its functions."""
+"""C's words, those of this module and of what its text is put into, names of its functions, and
+what :func:`c_name` makes of one of these."""
 
 
-def plain_c(program: Program, sizes: Mapping[str, int]) -> str:
-    """The source of a C function of the program's name. Raises what :func:`bounded` does."""
-    return _Source(bounded(program, sizes)).text()
+class Order(NamedTuple):
+    """How loops are nested that may be in any order.
+
+    ``rows``: a reduction's loops lie around that along a row (:func:`has_rows_of_sums`). Of a
+    definition that :func:`turns` the two innermost change places (``columns``), or walk in squares
+    of so many elements a side (``block``, not 0); of one that has :func:`channels_apart` their
+    loop is innermost (``pixels``).
+    """
+
+    rows: bool = False
+    columns: bool = False
+    pixels: bool = False
+    block: int = 0
+
+
+def turns(bounds: Bounds, stage: Stage) -> bool:
+    """Whether its definition reads along another axis what it stores along rows."""
+    box = bounds.boxes[stage.name][-2:]
+    is_small = len(box) < 2 or min(map(_extent, box)) <= _FEW
+    if is_small or channels_apart(bounds, stage) or not _is_free(stage.axes[-2], stage.axes):
+        return False
+    *others, row = (axis.index for axis in stage.axes)
+    for load in loads_in(*stage.values):
+        along = set(ordered(load.indices[-1:]))
+        if row in ordered(load.indices[:-1]) and row not in along and along.intersection(others):
+            return True
+    return False
+
+
+def channels_apart(bounds: Bounds, stage: Stage) -> Loop | None:
+    """The axis along which a stage stores in planes of its own what it reads side by side, if it
+    has one of a few elements."""
+    lasts = [node for load in loads_in(*stage.values) for node in ordered(load.indices[-1:])]
+    for axis, box in zip(stage.axes[:-1], bounds.boxes[stage.name], strict=False):
+        if _extent(box) <= _FEW and axis.index in lasts and _is_free(axis, stage.axes):
+            return axis
+    return None
+
+
+def _is_free(loop: Loop, others: Iterable[Loop]) -> bool:
+    """Whether the bounds of no other loop depend on ``loop``: it may go inside of them."""
+    return all(loop.index not in ordered(one.bounds) for one in others)
+
+
+def has_rows_of_sums(stage: Stage) -> bool:
+    """Whether it has an update with loops of its own within the one along a row, which may go
+    inside: without bounds, it leaves each element to itself."""
+    return any(_with_rows_inside(stage, one.loops) != one.loops for one in stage.updates)
+
+
+def _with_rows_inside(stage: Stage, loops: Sequence[Loop]) -> Sequence[Loop]:
+    rows = [one for one in loops if stage.axes and one.name == stage.axes[-1].name]
+    others = [one for one in loops if one not in rows]
+    if not rows or rows[0].bounds or not _is_free(rows[0], others):
+        return loops
+    return (*others, *rows)
+
+
+class PlainC(NamedTuple):
+    """``loops`` of a function's body, and the ``functions`` that they call."""
+
+    functions: str
+    loops: str
+
+
+def plain_c(
+    bounds: Bounds, firsts: Mapping[str, Sequence[int]], order: Order | None = None
+) -> PlainC:
+    """The C of a program that has ``bounds``. ``firsts`` are the indices of the first elements of
+    inputs, by name, along the axes that the program leaves open.
+
+    Raises ``ProgramError`` for what is too long for C, or takes too much memory.
+    """
+    return _Source(replace(bounds, patience=Patience()), firsts, order or Order()).made()
 
 
 def c_name(name: str) -> str:
-    """``name``, or another where C or this module uses that."""
+    """``name``, or another where C or what the text is put into uses that."""
     return f"{name}_own" if _RESERVED.fullmatch(name) else name
 
 
+class _Axis(NamedTuple):
+    """Of a buffer: its first index, and the elements from one index to the next."""
+
+    first: str
+    stride: str
+
+
 class _Source:
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds, self._program = bounds, bounds.program
+    def __init__(self, bounds: Bounds, firsts: Mapping[str, Sequence[int]], order: Order) -> None:
+        self._bounds, self._program, self._order = bounds, bounds.program, order
         self._operators = Operators()
-        self._layouts: dict[str, Sequence[tuple[str, str]]] = {}
-        """First index and extent along each axis, by buffer."""
-        for buffer in self._program.inputs:
-            self._layouts[buffer.name] = [
-                self._axis(*axis) if axis else (str(over.low), str(_extent(over)))
-                for axis, over in zip(buffer.axes, bounds.boxes[buffer.name], strict=True)
+        self._layouts: dict[str, Sequence[_Axis]] = {}
+        program = self._program
+        for buffer in program.inputs:
+            starts = [
+                str(first) if not axis else self._first(axis[0])
+                for axis, first in zip(buffer.axes, firsts[buffer.name], strict=True)
             ]
-        for table in self._program.tables:
-            self._layouts[table.name] = [("0", str(extent)) for extent in table.extents]
-        for stage in self._program.stages:
+            self._layouts[buffer.name] = _given(buffer.name, starts)
+        for table in program.tables:
+            self._layouts[table.name] = _dense([Interval(0, e - 1) for e in table.extents])
+        for stage in program.stages:
             if stage.name in bounds.boxes:
                 box = bounds.boxes[stage.name]
-                layout = [(str(one.low), str(_extent(one))) for one in box]
-                self._layouts |= dict.fromkeys(stage.arrays, layout)
+                for array in stage.arrays:
+                    starts = [str(one.low) for one in box]
+                    is_given = array in program.outputs
+                    self._layouts[array] = _given(array, starts) if is_given else _dense(box)
 
-    def text(self) -> str:
+    def made(self) -> PlainC:
         """All of it."""
-        body = list(self._body())
-        return "\n".join(
-            [
-                "#include <stdint.h>",
-                "#include <stdlib.h>",
-                "",
-                *self._operators.definitions(),
-                f"int {c_name(self._program.name)}({', '.join(self._parameters())})",
-                "{",
-                *(f"{_STEP}{line}" for line in body),
-                "}",
-                "",
-            ]
-        )
+        loops = "\n".join(self._body())
+        return PlainC("\n".join(self._operators.definitions()), loops)
 
-    def _axis(self, begin: Expr, end: Expr) -> tuple[str, str]:
-        scope = self._bounds.scope()
-        first, extent = scope.of(begin), scope.of(end - begin)
-        texts = self._texts()
-        return (
-            str(first.low) if first.low == first.high else f"({texts.of(begin)})",
-            str(extent.low) if extent.low == extent.high else f"({texts.of(end - begin)})",
-        )
-
-    def _parameters(self) -> Iterator[str]:
-        program = self._program
-        for one in program.arguments:
-            if isinstance(one, Scalar):
-                yield f"{typename(one.type)} {c_name(one.name)}"
-            else:
-                yield f"const {typename(one.type)} *restrict {c_name(one.name)}"
-        for name in program.outputs:
-            stage = program.stage_of(name)
-            kind = stage.types[stage.arrays.index(name)]
-            yield f"{typename(kind)} *restrict {c_name(name)}"
+    def _first(self, begin: Expr) -> str:
+        first = self._bounds.scope().of(begin)
+        return str(first.low) if first.low == first.high else f"({self._texts().of(begin)})"
 
     def _body(self) -> Iterator[str]:
         program = self._program
@@ -118,37 +184,63 @@ class _Source:
             elements = ", ".join(constant(one, table.type).text for one in table.elements)
             yield f"static const {typename(table.type)} {c_name(table.name)}[] = {{{elements}}};"
         stages = [one for one in program.stages if one.name in self._bounds.boxes]
+        yield from self._memory(stages)
+        for stage in stages:
+            yield from self._stage(stage)
+
+    def _memory(self, stages: Sequence[Stage]) -> Iterator[str]:
+        """Of the arrays that are no outputs: one piece for all."""
         own = [
-            (array, kind)
+            (array, kind, prod(map(_extent, self._bounds.boxes[stage.name])) * kind.bits // 8)
             for stage in stages
             for array, kind in zip(stage.arrays, stage.types, strict=True)
-            if array not in program.outputs
+            if array not in self._program.outputs
         ]
-        for array, kind in own:
-            count = " * ".join(extent for _, extent in self._layouts[array]) or "1"
-            size = f"(size_t){count} * sizeof({typename(kind)})"
-            yield f"{typename(kind)} *restrict {c_name(array)} = malloc({size} + 1);"
-        if own:
-            yield f"const int failed = {' || '.join(f'!{c_name(array)}' for array, _ in own)};"
-            yield "if (!failed) {"
-        for stage in stages:
-            yield from (f"{_STEP if own else ''}{line}" for line in self._stage(stage))
-        if own:
-            yield "}"
-        yield from (f"free({c_name(array)});" for array, _ in own)
-        yield "return failed;" if own else "return 0;"
+        ends = [0, *accumulate(-(-count // _APART) * _APART for _, _, count in own)]
+        if ends[-1] > _MOST_BYTES:
+            raise ProgramError(f"the stages of {self._program.name} take {ends[-1]} bytes")
+        if ends[-1]:
+            yield f"uint8_t *const memory_ = scratch({ends[-1]});"
+        for (array, kind, _), begin in zip(own, ends, strict=False):
+            named = f"{typename(kind)} *restrict {c_name(array)}"
+            yield f"{named} = (void *)(memory_ + {begin});" if ends[-1] else f"{named} = 0;"
 
     def _stage(self, stage: Stage) -> Iterator[str]:
         definition = Update(stage.axes, stage.places, stage.values)
         for update in (definition, *stage.updates):
             scope = self._bounds.within(stage, update.loops)
-            for depth, loop in enumerate(update.loops):
-                name, (begin, end) = c_name(loop.name), self._range(stage, loop, scope)
-                head = f"for (int32_t {name} = {begin}; {name} < {end}; ++{name})"
+            heads = list(self._heads(stage, update, scope, is_pure=update is definition))
+            for depth, head in enumerate(heads):
                 yield f"{_STEP * depth}{head} {{"
-            depth = len(update.loops)
-            yield from (f"{_STEP * depth}{line}" for line in self._stored(stage, update, scope))
-            yield from (f"{_STEP * outer}}}" for outer in reversed(range(depth)))
+            inside = _STEP * len(heads)
+            yield from (f"{inside}{line}" for line in self._stored(stage, update, scope))
+            yield from (f"{_STEP * outer}}}" for outer in reversed(range(len(heads))))
+
+    def _heads(
+        self, stage: Stage, update: Update, scope: Scope | None, *, is_pure: bool
+    ) -> Iterator[str]:
+        loops, order, block = update.loops, self._order, 0
+        apart = channels_apart(self._bounds, stage) if is_pure and order.pixels else None
+        if apart is not None:
+            loops = (*(one for one in loops if one is not apart), apart)
+        elif is_pure and turns(self._bounds, stage):
+            block = order.block
+            loops = (*loops[:-2], *loops[:-3:-1]) if order.columns else loops
+        elif order.rows and not is_pure:
+            loops = tuple(_with_rows_inside(stage, loops))
+        ranges = [(c_name(one.name), *self._range(stage, one, scope)) for one in loops]
+        blocked = ranges[-2:] if block else []
+        for name, begin, end in ranges[: len(ranges) - len(blocked)]:
+            yield f"for (int32_t {name} = {begin}; {name} < {end}; ++{name})"
+        for name, begin, end in blocked:
+            step = f"{name}_block_ += {block}"
+            yield f"for (int32_t {name}_block_ = {begin}; {name}_block_ < {end}; {step})"
+        box = self._bounds.boxes[stage.name][-2:]
+        for (name, _, end), over in zip(blocked, box, strict=False):
+            last = f"{name}_block_ + {block}"
+            if _extent(over) % block:
+                last = f"({last} < {end} ? {last} : {end})"
+            yield f"for (int32_t {name} = {name}_block_; {name} < {last}; ++{name})"
 
     def _range(self, stage: Stage, loop: Loop, scope: Scope | None) -> tuple[str, str]:
         bounds = stage.bounds_of(loop)
@@ -167,16 +259,14 @@ class _Source:
             scope = scope.under(update.condition, True) if scope is not None else None
         roots = (*update.places, *update.values)
         texts = self._texts(roots, scope)
-        at = texts.place(stage.name, update.places)
         lines = [*texts.lines]
-        if len(stage.arrays) == 1:
-            lines.append(f"{c_name(stage.name)}[{at}] = {texts.of(update.values[0])};")
-        else:
-            lines.append(f"const int32_t at_ = {at};")
-            for number, (value, kind) in enumerate(zip(update.values, stage.types, strict=True)):
-                lines.append(f"const {typename(kind)} value{number}_ = {texts.of(value)};")
-            for number, array in enumerate(stage.arrays):
-                lines.append(f"{c_name(array)}[at_] = value{number}_;")
+        values = list(map(texts.of, update.values))
+        if len(values) > 1:
+            for number, (value, kind) in enumerate(zip(values, stage.types, strict=True)):
+                lines.append(f"const {typename(kind)} value{number}_ = {value};")
+            values = [f"value{number}_" for number in range(len(values))]
+        for array, value in zip(stage.arrays, values, strict=True):
+            lines.append(f"{c_name(array)}[{texts.place(array, update.places)}] = {value};")
         is_under = update.condition is not None
         yield from (f"{_STEP if is_under else ''}{line}" for line in lines)
         if is_under:
@@ -200,9 +290,20 @@ def _offset(index: Expr, scope: Scope) -> tuple[Expr | None, int]:
     return index, offset
 
 
-def _extent(one: Sequence[int]) -> int:
-    low, high = one
-    return max(0, high - low + 1)
+def _extent(one: Interval) -> int:
+    return max(0, one.high - one.low + 1)
+
+
+def _given(buffer: str, firsts: Sequence[str]) -> Sequence[_Axis]:
+    """The layout of a buffer whose strides a caller knows."""
+    last = len(firsts) - 1
+    strides = [f"{c_name(buffer)}_stride_{last - n}" if n < last else "1" for n in range(last + 1)]
+    return [_Axis(*one) for one in zip(firsts, strides, strict=True)]
+
+
+def _dense(box: Sequence[Interval]) -> Sequence[_Axis]:
+    extents = [_extent(one) for one in box]
+    return [_Axis(str(one.low), str(prod(extents[n + 1 :]))) for n, one in enumerate(box)]
 
 
 class _Texts:
@@ -212,7 +313,7 @@ class _Texts:
     def __init__(
         self,
         roots: Sequence[Expr],
-        layouts: Mapping[str, Sequence[tuple[str, str]]],
+        layouts: Mapping[str, Sequence[_Axis]],
         operators: Operators,
         scope: Scope,
     ) -> None:
@@ -249,7 +350,7 @@ class _Texts:
     def place(self, buffer: str, indices: Sequence[Expr]) -> str:
         """Where the element of ``buffer`` at ``indices`` lies from its first."""
         found = None
-        for index, (first, extent) in zip(indices, self._layouts[buffer], strict=True):
+        for index, (first, stride) in zip(indices, self._layouts[buffer], strict=True):
             moving, offset = _offset(index, self._scope)
             own = None if moving is None else self._text(moving)
             if first.lstrip("-").isdigit():
@@ -257,10 +358,12 @@ class _Texts:
             else:
                 own = infix("-", own or Text("0"), Text(first))
             if own is None:
-                own = Text(str(offset))
+                own = Text(str(offset)) if offset else None
             elif offset:
                 own = infix("-" if offset < 0 else "+", own, Text(str(abs(offset))))
-            found = infix("+", infix("*", found, Text(extent)), own) if found else own
+            if own is not None:
+                moved = own if stride == "1" else infix("*", own, Text(stride))
+                found = infix("+", found, moved) if found else moved
         return found.text if found is not None else "0"
 
     def _add(self, node: Expr) -> None:

@@ -28,6 +28,8 @@ from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
 from tuner.problem.workload import Problem, Workload
+from tuner.program import Program
+from tuner.program.expressions import require
 from tuner.space import Config, Directive, Space
 from tuner.uploaded import PipelineKernel, UploadedPipelines
 
@@ -69,6 +71,10 @@ class DerivedKernel(Kernel):
     def pixel(self, params: Mapping[str, int]) -> Pixel:
         derived, sizes = self._derived_at(params)
         return derived.pixel(sizes)
+
+    def program(self, params: Mapping[str, int]) -> Program:
+        derived, sizes = self._derived_at(params)
+        return _in_order(derived.program(sizes), self.buffers(params), self.scalars(params))
 
     def attachment(self, problem: Problem) -> dict[str, Any]:
         derived, same = self._derived(problem)
@@ -141,6 +147,22 @@ class _Attached(Kernel):
 
     def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
         return self._derived.llvm_arguments({})
+
+    def program(self, params: Mapping[str, int]) -> Program:
+        return _in_order(self._derived.program({}), self.buffers(params), self.scalars(params))
+
+
+@lru_cache(maxsize=_KEPT)
+def _in_order(
+    program: Program, buffers: tuple[BufferSpec, ...], scalars: tuple[ScalarSpec, ...]
+) -> Program:
+    """``program`` with its arguments and outputs in the order of the kernel's."""
+    names = [*(one.name for one in buffers), *(one.name for one in scalars)]
+    own = {one.name for one in program.arguments}.union(program.outputs)
+    require(own == {*names}, f"it calls {', '.join(sorted(own ^ {*names}))} otherwise")
+    arguments = tuple(sorted(program.arguments, key=lambda one: names.index(one.name)))
+    outputs = tuple(sorted(program.outputs, key=names.index))
+    return replace(program, arguments=arguments, outputs=outputs)
 
 
 @lru_cache(maxsize=_KEPT)

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
+from tuner.codegen.halide.uploads.answers import NotTunableError
+from tuner.codegen.halide.uploads.program import program_of
 from tuner.codegen.halide.uploads.readers import output_bytes, outputs_in
+from tuner.codegen.halide.uploads.serialized import DamagedError
 from tuner.codegen.halide.uploads.stencils import pixel_of
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX, KernelFamily
@@ -26,6 +29,7 @@ from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
 from tuner.problem.workload import Param, Problem
+from tuner.program import Program, ProgramError
 from tuner.space import Config, Directive, Space
 from tuner.space.derivation import (
     BufferFacts,
@@ -41,6 +45,9 @@ _KEPT_KERNELS, _KEPT_SIZES = 64, 256
 _MOST_TABLE = 16
 """Rows this short are those of a small table, or the channels of pixels: they are not padded to
 whole vectors, so stride and extent are not promised of them."""
+
+_MOST_PROGRAM_BYTES = 1 << 18
+"""Of a pipeline that is read as a program: a fifth of a second."""
 
 _PARALLEL = "parallel"
 """The parameter by which a caller says that it has what parallel loops need."""
@@ -260,6 +267,23 @@ class PipelineKernel(Kernel):
                 return error
 
         return pixel_at
+
+    def program(self, params: Mapping[str, int]) -> Program:
+        if isinstance(self._program, ProgramError):
+            raise self._program
+        return self._program
+
+    @cached_property
+    def _program(self) -> Program | ProgramError:
+        """Its program, whatever the sizes; an error is told each time."""
+        if len(self.data) > _MOST_PROGRAM_BYTES:
+            return ProgramError(f"its pipeline has more than {_MOST_PROGRAM_BYTES} bytes")
+        try:
+            return program_of(self.data)
+        except ProgramError as error:
+            return error
+        except (DamagedError, NotTunableError) as error:
+            return ProgramError(str(error))
 
     def attachment(self, problem: Problem) -> dict[str, Any]:
         return {

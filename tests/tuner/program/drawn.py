@@ -89,6 +89,8 @@ class Drawing:
         """An element near ``places``, or wherever another says."""
         source = self.one_of(*self.sources)
         spread = list(places[-source.rank :])
+        if self.few(4) == 0:  # turned
+            spread.reverse()
         if self.few(6) == 0:
             looked_up = self.one_of(*(one for one in self.sources if one.extents))
             ends = looked_up.extents

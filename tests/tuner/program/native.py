@@ -6,18 +6,25 @@ import ctypes
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
+from random import Random
 
 import numpy as np
 
+from tuner.codegen.programs import Fitted
+from tuner.problem.buffers import BufferSpec, ScalarSpec, other_layout_of
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.problem.workload import Problem, Workload
 from tuner.program.bounds import bounded
-from tuner.program.loops import Program, Scalar
-from tuner.program.plain_c import c_name, plain_c
+from tuner.program.loops import Program
+from tuner.space import Config
 
 COMPILER = ["cc"] if shutil.which("cc") else [sys.executable, "-m", "ziglang", "cc"]
 OPTIONS = [
-    "-std=c11",
+    "-std=gnu11",
     "-O1",
     "-fPIC",
     "-Wall",
@@ -31,9 +38,27 @@ HANDLERS = (
     *("divrem_overflow", "shift_out_of_bounds"),
 )
 """What code that is CHECKED calls; defined here, since not every machine has libubsan."""
-COUNTED = "int undefined;\n" + "".join(
-    f"void __ubsan_handle_{name}(void) {{ ++undefined; }}\n" for name in HANDLERS
+AROUND = (
+    "#include <stdlib.h>\nint undefined;\n"
+    "void *halide_malloc(void *context, unsigned bytes) { return malloc(bytes); }\n"
+    "void halide_free(void *context, void *memory) { free(memory); }\n"
+    + "".join(f"void __ubsan_handle_{name}(void) {{ ++undefined; }}\n" for name in HANDLERS)
 )
+TARGET = find_target("hexagon-v66")
+
+
+class Dimension(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int32) for name in ("min", "extent", "stride", "flags")]
+
+
+class Buffer(ctypes.Structure):
+    """``halide_buffer_t``, as ``prelude.h`` has it."""
+
+    _fields_ = [
+        *(("device", ctypes.c_uint64), ("interface", ctypes.c_void_p), ("host", ctypes.c_void_p)),
+        *(("flags", ctypes.c_uint64), ("type", ctypes.c_uint32), ("dimensions", ctypes.c_int32)),
+        *(("dim", ctypes.POINTER(Dimension)), ("padding", ctypes.c_void_p)),
+    ]
 
 
 def compiled(*arguments: str) -> None:
@@ -42,35 +67,89 @@ def compiled(*arguments: str) -> None:
     assert done.returncode == 0, done.stderr[:3000]
 
 
+def specs_of(program: Program, sizes: Mapping[str, int], loose: int = 0) -> list[BufferSpec]:
+    """The buffers of a caller that has what the program reads and stores, and no more."""
+    boxes, specs = bounded(program, sizes).boxes, []
+    kinds = {one.name: one.type for one in program.inputs}
+    for name in program.outputs:
+        stage = program.stage_of(name)
+        kinds[name] = stage.types[stage.arrays.index(name)]
+    for name, kind in kinds.items():
+        is_output = name in program.outputs
+        box = boxes[program.stage_of(name).name if is_output else name]
+        specs.append(
+            BufferSpec(
+                name,
+                kind.dtype.name,
+                tuple(max(0, one.high - one.low + 1) for one in box),
+                "output" if is_output else "input",
+                mins=() if is_output else tuple(one.low for one in box),
+                loose=min(loose, len(box)),
+            )
+        )
+    return specs
+
+
 def called(
     program: Program,
     sizes: Mapping[str, int],
     inputs: Mapping[str, np.ndarray],
     scalars: Mapping[str, int],
     folder: Path,
+    choices: Random | None = None,
+    loose: int = 0,
 ) -> dict[str, np.ndarray]:
-    """What the C of ``program`` makes of its arguments, none of it by what C leaves undefined."""
-    source, handlers = folder / "program.c", folder / "handlers.c"
-    source.write_text(plain_c(program, sizes))
-    handlers.write_text(COUNTED)
+    """What the C of ``program`` makes of its arguments, none of it by what C leaves undefined. Its
+    knobs are as ``choices`` say, or have their first; ``loose`` buffers lie as a caller likes."""
+    given = [
+        ScalarSpec(one.name, one.type.dtype.name, scalars[one.name]) for one in program.scalars
+    ]
+    specs = specs_of(program, sizes, loose)
+    fitted = Fitted(program, specs, given)
+    problem = Problem(Workload("drawn", 1, {}), Contract.STATIC, TARGET)
+    chosen = choices.choice if choices is not None else itemgetter(0)
+    config = Config({knob.name: chosen(knob.choices) for knob in fitted.knobs})
+    source, around = folder / "program.c", folder / "around.c"
+    source.write_text(fitted.source(problem, config))
+    around.write_text(AROUND)
     library = folder / "program.so"
     compiled(*OPTIONS, CHECKED, "-c", "-o", f"{folder}/program.o", str(source))
     compiled(
-        "-fPIC", "-fno-builtin", "-shared", "-o", str(library), f"{folder}/program.o", str(handlers)
+        "-fPIC", "-fno-builtin", "-shared", "-o", str(library), f"{folder}/program.o", str(around)
     )
-    outputs, boxes = {}, bounded(program, sizes).boxes
-    for name in program.outputs:
-        stage = program.stage_of(name)
-        shape = [one.high - one.low + 1 for one in boxes[stage.name]]
-        outputs[name] = np.zeros(shape, stage.types[stage.arrays.index(name)].dtype)
-    arguments = [
-        getattr(ctypes, f"c_{one.type.dtype.name}")(scalars[one.name])
-        if isinstance(one, Scalar)
-        else np.ascontiguousarray(inputs[one.name]).ctypes.data_as(ctypes.c_void_p)
-        for one in program.arguments
+    arrays = [_laid_out(spec, number, inputs.get(spec.name)) for number, spec in enumerate(specs)]
+    buffers = [_buffer(spec, array) for spec, array in zip(specs, arrays, strict=True)]
+    count = len(program.inputs)
+    values = [
+        getattr(ctypes, f"c_{one.type.dtype.name}")(scalars[one.name]) for one in program.scalars
     ]
-    pointers = [one.ctypes.data_as(ctypes.c_void_p) for one in outputs.values()]
+    pointers = [ctypes.byref(one) for one in buffers]
     made = ctypes.CDLL(str(library))
-    assert made[c_name(program.name)](*arguments, *pointers) == 0
+    assert made[problem.symbol](*pointers[:count], *values, *pointers[count:]) == 0
     assert ctypes.c_int.in_dll(made, "undefined").value == 0
-    return outputs
+    return {
+        spec.name: array.copy()
+        for spec, array in zip(specs, arrays, strict=True)
+        if spec.role == "output"
+    }
+
+
+def _laid_out(spec: BufferSpec, number: int, values: np.ndarray | None) -> np.ndarray:
+    """An array as a caller may have it, with ``values`` in it."""
+    layout = other_layout_of(spec, Contract.STATIC, TARGET, number)
+    size, most = spec.element_bytes, TARGET.vector_alignment_bytes
+    memory = np.zeros(layout.span_bytes + layout.host_offset_bytes + 2 * most, np.uint8)
+    start = -memory.ctypes.data % most + layout.host_offset_bytes
+    shape, strides = spec.shape, tuple(size * stride for stride in layout.strides)
+    found: np.ndarray = np.ndarray(shape, spec.dtype, memory, start, strides)
+    if values is not None:
+        found[...] = values
+    return found
+
+
+def _buffer(spec: BufferSpec, array: np.ndarray) -> Buffer:
+    mins = spec.mins or (0,) * len(spec.shape)
+    strides: Sequence[int] = [stride // spec.element_bytes for stride in array.strides]
+    places = list(zip(mins, spec.shape, strides, strict=True))[::-1]
+    dimensions = (Dimension * len(places))(*(Dimension(*place, 0) for place in places))
+    return Buffer(host=array.ctypes.data, dimensions=len(places), dim=dimensions)

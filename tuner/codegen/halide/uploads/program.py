@@ -1,6 +1,7 @@
 """A serialized pipeline as a program (:mod:`tuner.program`), structure by structure.
 
-Stages keep their names, as far as they are names; a Func of conditions becomes one of 0 and 1. An
+Arguments are in the order of Halide's calls: buffers by name, then scalars. Stages keep their
+names, as far as they are names; a Func of conditions becomes one of 0 and 1. An
 axis of an input whose extent the pipeline asks for begins at 0 and has a size, ``NAME_extent_N``
 (N counted as Halide does, from the innermost); others reach as far as they are read. Those of
 outputs are sizes as well.
@@ -125,7 +126,8 @@ class _Reading:
     def program(self, name: str) -> loops.Program:
         contents = self._contents
         named = self._names.fresh(name)
-        arguments = tuple(self._input(one, *about) for one, about in contents.inputs.items())
+        called = sorted(contents.inputs.items(), key=lambda one: (one[1][1] < 0, one[0]))
+        arguments = tuple(self._input(one, *about) for one, about in called)
         tables = tuple(self._table(one, table) for one, table in contents.tables.items())
         for func in contents.funcs.values():
             for number, kind in enumerate(func.types):

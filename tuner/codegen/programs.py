@@ -1,0 +1,171 @@
+"""Programs as C for a problem: what :class:`tuner.codegen.c_forms.CGenerator` writes of kernels
+that state one (:meth:`Kernel.program`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+
+from tuner.codegen.wrapping import wrapped
+from tuner.kernels import Kernel
+from tuner.problem.buffers import BufferSpec, ScalarSpec
+from tuner.problem.contract import Contract
+from tuner.program.bounds import Bounds, bounded
+from tuner.program.expressions import (
+    Expr,
+    ProgramError,
+    Variable,
+    loads_in,
+    ordered,
+    require,
+)
+from tuner.program.inlining import inlined, is_copy
+from tuner.program.loops import Program, Stage
+from tuner.program.plain_c import (
+    Order,
+    c_name,
+    channels_apart,
+    has_rows_of_sums,
+    plain_c,
+    turns,
+)
+from tuner.records.candidate import Problem
+from tuner.space import Config, Knob
+
+LOOPS = "c_loops"
+_LOOPS_DOC = (
+    "where arrays are turned or interleaved, the inner loops: along rows, along columns, in "
+    "squares, channel by channel"
+)
+SQUARES = {"8x8": 8, "16x16": 16}
+_SUMS = Knob(
+    "c_sums", ("rows", "written"), "a reduction's loops: around that along a row, or innermost"
+)
+_STAGES = Knob(
+    "c_stages", ("stored", "inlined"), "stages before the last: in memory, or where they are read"
+)
+_MOST_INLINED = 256
+"""Nodes of a stage, times the places that it is read at."""
+_KEPT = 64
+
+
+class Fitted:
+    """A ``program`` for buffers that are ``specs``: inputs and outputs in its order.
+
+    ``ProgramError`` if it may read or store beyond them.
+    """
+
+    def __init__(
+        self, program: Program, specs: Sequence[BufferSpec], scalars: Sequence[ScalarSpec]
+    ) -> None:
+        self.program = program = inlined(program, is_copy)
+        self.scalars = tuple(
+            one._replace(name=c_name(own.name))
+            for one, own in zip(scalars, program.scalars, strict=True)
+        )
+        """Those of the problem, by names in C."""
+        inputs = [spec for spec in specs if spec.role == "input"]
+        outputs = [spec for spec in specs if spec.role == "output"]
+        self._inputs = {one.name: spec for one, spec in zip(program.inputs, inputs, strict=True)}
+        self._outputs = dict(zip(program.outputs, outputs, strict=True))
+        self._sizes: dict[str, int] = {}
+        for buffer in program.inputs:
+            self._add_sizes(buffer.axes, self._inputs[buffer.name])
+        for name, spec in self._outputs.items():
+            require(not any(spec.mins), f"its output {name} begins at {spec.mins}, not at 0")
+            self._add_sizes([one.bounds for one in program.stage_of(name).axes], spec)
+        self._bounds = self._bounds_of(program)
+
+    def _add_sizes(self, axes: Sequence[tuple[Expr, ...]], spec: BufferSpec) -> None:
+        for axis, extent in zip(axes, spec.shape, strict=True):
+            if axis and isinstance(axis[1], Variable) and axis[1].name in self.program.sizes:
+                known = self._sizes.setdefault(axis[1].name, extent)
+                require(known == extent, f"its size {axis[1].name} is {known} and {extent}")
+
+    def _bounds_of(self, program: Program) -> Bounds:
+        bounds = bounded(program, self._sizes)
+        for buffer in program.inputs:
+            spec, boxes = self._inputs[buffer.name], bounds.boxes[buffer.name]
+            for first, extent, box in zip(_firsts(spec), spec.shape, boxes, strict=True):
+                last = first + extent - 1
+                require(
+                    (first <= box.low and box.high <= last) or box.high < box.low,
+                    f"its input {buffer.name} may be read from {box.low} to {box.high}, where it "
+                    f"goes from {first} to {last}",
+                )
+        return bounds
+
+    @cached_property
+    def _inlined(self) -> Bounds | None:
+        """The same without the stages that can be computed where they are read."""
+        made = inlined(self.program, _is_small(self.program))
+        if len(made.stages) == len(self.program.stages):
+            return None
+        try:
+            return self._bounds_of(made)
+        except ProgramError:  # of what a stage holds more was known than of what makes it
+            return None
+
+    @cached_property
+    def knobs(self) -> tuple[Knob, ...]:
+        """The choices that make a difference."""
+        stages = [one for one in self.program.stages if one.name in self._bounds.boxes]
+        loops = ["rows"]
+        if any(turns(self._bounds, stage) for stage in stages):
+            loops += ["columns", *SQUARES]
+        if any(channels_apart(self._bounds, stage) for stage in stages):
+            loops.append("pixels")
+        return (
+            *([Knob(LOOPS, tuple(loops), _LOOPS_DOC)] if len(loops) > 1 else ()),
+            *([_SUMS] if any(map(has_rows_of_sums, stages)) else ()),
+            *([_STAGES] if self._inlined is not None else ()),
+        )
+
+    def source(self, problem: Problem, config: Config) -> str:
+        """The C of a config."""
+        is_inlined = config.get(_STAGES.name) == "inlined" and self._inlined is not None
+        bounds = self._inlined if is_inlined and self._inlined is not None else self._bounds
+        loops = str(config.get(LOOPS))
+        order = Order(
+            rows=config.get(_SUMS.name) == "rows",
+            columns=loops == "columns",
+            pixels=loops == "pixels",
+            block=SQUARES.get(loops, 0),
+        )
+        firsts = {name: _firsts(spec) for name, spec in self._inputs.items()}
+        code = plain_c(bounds, firsts, order)
+        return wrapped(problem, self.buffers, {}, code.loops, code.functions, self.scalars)
+
+    @property
+    def buffers(self) -> tuple[BufferSpec, ...]:
+        """Those of the problem, by names in C."""
+        named = {**self._inputs, **self._outputs}
+        return tuple(spec._replace(name=c_name(name)) for name, spec in named.items())
+
+
+def fitted(kernel: Kernel, problem: Problem) -> Fitted:
+    """The program of ``kernel`` for ``problem``. ``ProgramError`` says why there is none."""
+    params = problem.workload.params
+    program = kernel.program(params)
+    require(problem.contract is Contract.STATIC, "its sizes are known under contract static alone")
+    return _fitted(program, kernel.buffers(params), kernel.scalars(params))
+
+
+@lru_cache(maxsize=_KEPT)
+def _fitted(
+    program: Program, specs: tuple[BufferSpec, ...], scalars: tuple[ScalarSpec, ...]
+) -> Fitted:
+    return Fitted(program, specs, scalars)
+
+
+def _firsts(spec: BufferSpec) -> tuple[int, ...]:
+    return spec.mins or (0,) * len(spec.shape)
+
+
+def _is_small(program: Program) -> Callable[[Stage], bool]:
+    """Whether a stage may be written wherever ``program`` reads it."""
+    reads = Counter(
+        load.source for stage in program.stages for load in loads_in(*stage.expressions)
+    )
+    return lambda stage: len(list(ordered(stage.values))) * reads[stage.name] <= _MOST_INLINED
