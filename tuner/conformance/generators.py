@@ -36,6 +36,8 @@ class GeneratorConformance:
     name: ClassVar[str]
     kernel: ClassVar[str] = "box_blur_u8"
     params: ClassVar[dict[str, int]] = {"width": 256, "height": 8}
+    contracts: ClassVar[tuple[Contract, ...]] = (Contract.STATIC, Contract.NONE)
+    """The strictest and the weakest that it makes code of that kernel under."""
 
     def opened(self, workers: int = 1) -> CodeGenerator:
         """A new instance; those that compile in compile servers do not give up early."""
@@ -56,6 +58,10 @@ class GeneratorConformance:
         problem = self.problem(contract)
         config = find_generator(self.name).starts(find_kernel(self.kernel), problem)[origin]
         return Candidate(problem, config, self.name)
+
+    def candidates(self) -> tuple[Candidate, Candidate]:
+        """Two that give different objects."""
+        return self.candidate(), self.candidate(self.contracts[-1], "textbook")
 
     def test_it_goes_by_its_registered_name(self) -> None:
         assert self.name in generator_names()
@@ -95,7 +101,7 @@ class GeneratorConformance:
         self, generator: CodeGenerator
     ) -> None:
         with QemuMeasurer() as measurer:
-            for contract in (Contract.STATIC, Contract.NONE):
+            for contract in self.contracts:
                 problem = self.problem(contract)
                 starts = generator.starts(find_kernel(self.kernel), problem)
                 for config in starts.values():
@@ -111,7 +117,7 @@ class GeneratorConformance:
     def test_the_same_candidate_gives_the_same_bytes_whatever_came_before(
         self, generator: CodeGenerator
     ) -> None:
-        one, other = self.candidate(), self.candidate(Contract.NONE)
+        one, other = self.candidates()
         first = generator.compile(one).digest
         assert generator.compile(other).digest != first
         assert generator.compile(one).digest == first
@@ -149,7 +155,7 @@ class GeneratorConformance:
     @pytest.mark.slow
     def test_several_threads_compile_at_once(self) -> None:
         """More of them than workers: further callers wait."""
-        candidates = [self.candidate(), self.candidate(Contract.NONE)] * 2
+        candidates = [*self.candidates()] * 2
         with self.opened(2) as generator, ThreadPoolExecutor(len(candidates)) as threads:
             made = [one.digest for one in threads.map(generator.compile, candidates)]
         assert made[:2] == made[2:]

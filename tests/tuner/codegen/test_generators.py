@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 
 from tests.rig.scale_u8 import KERNELS
+from tests.rig.unseen_pipelines import unseen_pipeline
 from tuner.codegen import clang, find_generator, generator_names
 from tuner.codegen.halide.servers import ServerGenerator
 from tuner.codegen.portfolio import GENERATOR
@@ -16,6 +17,7 @@ from tuner.conformance.generators import GeneratorConformance
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError
 from tuner.jobs import one_config
+from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import EXTRA_KERNELS_VARIABLE, find_kernel
 from tuner.packages.files import read_folder
 from tuner.packages.kernel import kept_here
@@ -66,6 +68,20 @@ class TestHalideClang(HostileConformance):
 
 class TestC(GeneratorConformance):
     name = "c-autovec"
+
+
+class TestProgramInC(GeneratorConformance):
+    """Of a pipeline that has no C form of its own."""
+
+    name = "c-autovec"
+    params: ClassVar[dict[str, int]] = {"x": 40, "y": 6}
+    contracts = (Contract.STATIC,)
+
+    @pytest.fixture(autouse=True)
+    def _kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path))
+        name = keep_pipeline(unseen_pipeline("sharpen"))
+        monkeypatch.setattr(type(self), "kernel", name)
 
 
 class TestHvx(GeneratorConformance):

@@ -1,0 +1,78 @@
+"""C of programs for uploaded pipelines, on the simulated DSP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import halide as hl
+import pytest
+
+from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
+from tuner.codegen.c_forms import CGenerator
+from tuner.codegen.portfolio import GENERATOR
+from tuner.conformance.patience import PATIENCE_S
+from tuner.jobs import tuning
+from tuner.jobs.tuning import keep_pipeline
+from tuner.keeping.memory_store import MemoryStore
+from tuner.kernels import find_kernel
+from tuner.measure.qemu.measurer import QemuMeasurer
+from tuner.paths import STATE_DIR_VARIABLE
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
+from tuner.records.candidate import Candidate
+
+TARGET = find_target("hexagon-v66")
+PIPELINES = ("pyramid", "running_sum", "histogram", "exposure", "features", "strongest", "dense")
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path))
+
+
+@pytest.mark.slow
+def test_pipelines_of_every_kind_are_right_whatever_the_knobs():
+    random = Random(1)
+    with CGenerator(2, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
+        for name in PIPELINES:
+            kernel = find_kernel(keep_pipeline(unseen_pipeline(name)))
+            problem = kernel.problem(SIZES[name], Contract.STATIC, TARGET)
+            space = generator.space(kernel, problem)
+            for config in (space.sample(random), space.sample(random)):
+                artifact = generator.compile(Candidate(problem, config, generator.name))
+                assert measurer.measure(problem, artifact).measurement.verified
+
+
+@pytest.mark.slow
+def test_loose_buffers_lie_where_the_caller_likes():
+    kernel = find_kernel(keep_pipeline(unseen_pipeline("sharpen")))
+    params = {"x": 70, "y": 5, "image_loose": 1, "sharp_loose": 1}
+    problem = kernel.problem(params, Contract.STATIC, TARGET)
+    with CGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
+        config = generator.starts(kernel, problem)["textbook"]
+        artifact = generator.compile(Candidate(problem, config, generator.name))
+        assert measurer.measure(problem, artifact).measurement.verified
+
+
+@pytest.mark.slow
+def test_a_transposed_image_is_stored_far_faster_than_by_any_schedule():
+    """Rows become columns in squares; a schedule of Halide gathers or scatters element by
+    element."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image, turned = hl.ImageParam(hl.UInt(8), 2, "image"), hl.Func("turned")
+    turned[x, y] = image[y, x]
+    name = keep_pipeline(bytes(hl.serialize_pipeline(hl.Pipeline(turned))))
+    store = MemoryStore()
+    job = tuning.submit(name, {"x": 256, "y": 256}, store=store, trials=12, sampler="random")
+    result = tuning.run(job.id, store)
+    assert result.best is not None
+    assert result.best.measurement is not None
+    assert result.best.config[GENERATOR] == "c-autovec"
+    by_schedules = [
+        trial.measurement.cycles
+        for trial in store.trials(job.id)
+        if trial.measurement is not None and trial.config[GENERATOR] != "c-autovec"
+    ]
+    assert len(by_schedules) > 2
+    assert 3 * result.best.measurement.cycles < min(by_schedules)
