@@ -64,7 +64,7 @@ def test_a_transposed_image_is_stored_far_faster_than_by_any_schedule():
     turned[x, y] = image[y, x]
     name = keep_pipeline(bytes(hl.serialize_pipeline(hl.Pipeline(turned))))
     store = MemoryStore()
-    job = tuning.submit(name, {"x": 256, "y": 256}, store=store, trials=12, sampler="random")
+    job = tuning.submit(name, {"x": 512, "y": 512}, store=store, trials=12, sampler="random")
     result = tuning.run(job.id, store)
     assert result.best is not None
     assert result.best.measurement is not None
