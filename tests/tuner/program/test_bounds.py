@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from tests.tuner.program.drawn import arguments_of, programs
 from tuner.program.bounds import bounded
-from tuner.program.expressions import ProgramError
+from tuner.program.expressions import Cast, Constant, Expr, ProgramError, Select, Variable, equal
 from tuner.program.interpretation import interpreted
 from tuner.program.intervals import Interval
-from tuner.program.loops import Program
+from tuner.program.loops import Buffer, Loop, Program, Stage
 from tuner.program.overflow import overflows, without_overflow
 from tuner.program.parsing import parsed
 from tuner.program.printing import printed
+from tuner.program.types import I32, U8
 from tuner.program.work import work_of
 
 IMAGE = {"height": 16, "width": 32}
@@ -155,3 +156,15 @@ def test_empty_sums_store_nothing() -> None:
     made = program(body)
     assert bounded(made, IMAGE).values["out"] == Interval(0, 0)
     assert not interpreted(made, IMAGE, {"image": np.ones((16, 32), np.uint8)}, {})["out"].any()
+
+
+def test_what_would_take_forever_is_refused() -> None:
+    """Sixty choices within one another, each of which may be the eighth that holds."""
+    x, image = Variable("x"), Buffer("image", U8, ((),), 0, 255)
+    value: Expr = Cast(I32, image.at(x))
+    for number in range(60):
+        value = Select(equal(image.at(x + number), 3), value + 1, value * 2)
+    axis = Loop("x", Constant(0, I32), Constant(40, I32))
+    deep = Program("deep", (), (image,), (), (Stage(("out",), (axis,), (value,)),), ("out",))
+    with pytest.raises(ProgramError, match="too long to follow"):
+        bounded(deep, {})
