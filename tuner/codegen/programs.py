@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property, lru_cache
 
 from tuner.codegen.wrapping import wrapped
@@ -53,13 +54,14 @@ _KEPT = 64
 class Fitted:
     """A ``program`` for buffers that are ``specs``: inputs and outputs in its order.
 
-    ``ProgramError`` if it may read or store beyond them.
+    ``ProgramError`` if it may read or store beyond them, or is too long for C.
     """
 
     def __init__(
         self, program: Program, specs: Sequence[BufferSpec], scalars: Sequence[ScalarSpec]
     ) -> None:
-        self.program = program = inlined(program, is_copy)
+        is_small = _is_small(program)
+        self.program = program = inlined(program, lambda one: is_copy(one) and is_small(one))
         self.scalars = tuple(
             one._replace(name=c_name(own.name))
             for one, own in zip(scalars, program.scalars, strict=True)
@@ -75,6 +77,7 @@ class Fitted:
         for name, spec in self._outputs.items():
             require(not any(spec.mins), f"its output {name} begins at {spec.mins}, not at 0")
             self._add_sizes([one.bounds for one in program.stage_of(name).axes], spec)
+        self._firsts = {name: _firsts(spec) for name, spec in self._inputs.items()}
         self._bounds = self._bounds_of(program)
 
     def _add_sizes(self, axes: Sequence[tuple[Expr, ...]], spec: BufferSpec) -> None:
@@ -94,6 +97,7 @@ class Fitted:
                     f"its input {buffer.name} may be read from {box.low} to {box.high}, where it "
                     f"goes from {first} to {last}",
                 )
+        plain_c(bounds, self._firsts)  # or it is refused now
         return bounds
 
     @cached_property
@@ -133,8 +137,7 @@ class Fitted:
             pixels=loops == "pixels",
             block=SQUARES.get(loops, 0),
         )
-        firsts = {name: _firsts(spec) for name, spec in self._inputs.items()}
-        code = plain_c(bounds, firsts, order)
+        code = plain_c(bounds, self._firsts, order)
         return wrapped(problem, self.buffers, {}, code.loops, code.functions, self.scalars)
 
     @property
@@ -149,14 +152,20 @@ def fitted(kernel: Kernel, problem: Problem) -> Fitted:
     params = problem.workload.params
     program = kernel.program(params)
     require(problem.contract is Contract.STATIC, "its sizes are known under contract static alone")
-    return _fitted(program, kernel.buffers(params), kernel.scalars(params))
+    found = _fitted(program, kernel.buffers(params), kernel.scalars(params))
+    if isinstance(found, ProgramError):
+        raise copy(found)
+    return found
 
 
 @lru_cache(maxsize=_KEPT)
 def _fitted(
     program: Program, specs: tuple[BufferSpec, ...], scalars: tuple[ScalarSpec, ...]
-) -> Fitted:
-    return Fitted(program, specs, scalars)
+) -> Fitted | ProgramError:
+    try:
+        return Fitted(program, specs, scalars)
+    except ProgramError as error:  # which may take as long to find
+        return error.with_traceback(None)
 
 
 def _firsts(spec: BufferSpec) -> tuple[int, ...]:

@@ -6,8 +6,9 @@ they tell more than a buffer has, the program is refused, so no code reads beyon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from tuner.program.expressions import Expr, Load, ProgramError, Select, Variable, ordered
 from tuner.program.intervals import Interval, Patience, Scope, of_type, sum_of, unconditional_parts
@@ -201,21 +202,24 @@ class _Demands:
 def computed(scope: Scope, roots: Iterable[Expr]) -> Iterator[tuple[Expr, Scope]]:
     """All nodes in ``roots`` with what is known where each is computed, parts first; one below
     several conditions comes once for each."""
-    seen: set[tuple[int, Expr]] = set()
+    seen: dict[int, set[Expr]] = {}
     waiting = [(scope, tuple(roots))]
     while waiting:
         within, some = waiting.pop()
-        for node in ordered(some, unconditional_parts):
-            if (id(within), node) in seen:
-                continue
+        own = seen.setdefault(id(within), set())
+        for node in ordered((one for one in some if one not in own), partial(_new_parts, own)):
             scope.patience.step()
-            seen.add((id(within), node))
+            own.add(node)
             yield node, within
             if isinstance(node, Select):
                 for part, holds in ((node.chosen, True), (node.otherwise, False)):
                     inner = within.under(node.condition, holds)
                     if inner is not None:
                         waiting.append((inner, (part,)))
+
+
+def _new_parts(seen: Collection[Expr], node: Expr) -> list[Expr]:
+    return [part for part in unconditional_parts(node) if part not in seen]
 
 
 def _find_values(bounds: Bounds, stage: Stage) -> None:

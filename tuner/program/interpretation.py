@@ -30,6 +30,7 @@ from tuner.program.expressions import (
 from tuner.program.intervals import Interval
 from tuner.program.loops import Buffer, Loop, Program, Stage, Update
 from tuner.program.meanings import value_of
+from tuner.program.printing import text_of
 
 Array = NDArray[Any]
 
@@ -45,6 +46,7 @@ _FREE: Mapping[str, np.ufunc] = {
     "^": np.bitwise_xor,
 }
 """Operations that combine integers in any order."""
+_NOWHERE, _EVERYWHERE = np.asarray(False), np.asarray(True)
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class _Points:
     rank: int
     chosen: Array | None = None
     known: dict[Expr, Array] = field(default_factory=dict)
+    beyond: dict[Expr, Array] = field(default_factory=dict)
+    """Where a node depends on what lies beyond a buffer: its value is of no use there."""
 
     def where(self, condition: Array) -> _Points:
         """Those of them that meet ``condition``."""
@@ -228,50 +232,42 @@ class _Interpreter:
 
     def _of(self, root: Expr, points: _Points) -> Array:
         """The value of ``root`` at each of ``points``."""
-        for node in ordered([root], _computed_alike):
+        for node in ordered([root], lambda one: [p for p in one.parts if p not in points.known]):
             if node not in points.known:
                 points.known[node] = self._value(node, points)
+        beyond = points.beyond.get(root, _NOWHERE)
+        if np.any(beyond if points.chosen is None else beyond & points.chosen):
+            raise InternalError(f"{text_of(root)} is read beyond what its bounds say")
         return points.known[root]
 
     def _value(self, node: Expr, points: _Points) -> Array:
+        parts = [points.known[part] for part in node.parts]
+        beyond = [points.beyond.get(part, _NOWHERE) for part in node.parts]
+        if isinstance(node, Select) and beyond[1] is not beyond[2]:
+            beyond[1:] = [np.where(parts[0], *beyond[1:])]
+        for one in beyond:
+            if one is not _NOWHERE:
+                points.beyond[node] = points.beyond.get(node, _NOWHERE) | one
         if isinstance(node, Variable):
             return points.variables[node]
         if isinstance(node, Load):
-            return self._load(node, points)
-        if isinstance(node, Select):
-            condition = points.known[node.condition]
-            sides = [
-                points.known[side] if side in points.known else self._of(side, points.where(holds))
-                for side, holds in ((node.chosen, condition), (node.otherwise, ~condition))
-            ]
-            return value_of(node, condition, *sides)
-        return value_of(node, *(points.known[part] for part in node.parts))
+            return self._load(node, parts, points)
+        return value_of(node, *parts)
 
-    def _load(self, node: Load, points: _Points) -> Array:
-        if points.chosen is not None and not points.chosen.any():
-            return np.zeros((1,) * points.rank, node.type.dtype)  # it may not even be computed
-        source = self._buffers[node.source]
-        ends = zip(node.indices, source.first, source.values.shape, strict=True)
-        places = []
-        for index, first, extent in ends:
-            place = points.known[index] - first
-            if place.size and not (place.min() >= 0 and place.max() < extent):
-                inside = (place >= 0) & (place < extent)
-                if points.chosen is None or not (inside | ~points.chosen).all():
-                    raise InternalError(f"{node.source} is read beyond what its bounds say")
-                place = np.clip(place, 0, max(extent - 1, 0))  # what is not chosen does not count
-            places.append(place)
-        if not source.values.size:
+    def _load(self, node: Load, indices: Sequence[Array], points: _Points) -> Array:
+        source = self._buffers.get(node.source)
+        if source is None or not source.values.size:  # which nobody chooses
+            points.beyond[node] = _EVERYWHERE
             return np.zeros((1,) * points.rank, node.type.dtype)
+        places = []
+        for index, first, extent in zip(indices, source.first, source.values.shape, strict=True):
+            place = index - first
+            if place.size and not (place.min() >= 0 and place.max() < extent):
+                outside = (place < 0) | (place >= extent)
+                points.beyond[node] = points.beyond.get(node, _NOWHERE) | outside
+                place = np.clip(place, 0, extent - 1)
+            places.append(place)
         return gathered(source.values, places)
-
-
-def _computed_alike(node: Expr) -> Sequence[Expr]:
-    """The parts of ``node`` that may be computed wherever it is: not those that read something
-    under a condition."""
-    if not isinstance(node, Select):
-        return node.parts
-    return [node.condition, *(side for side in node.parts[1:] if not loads_in(side))]
 
 
 def _chosen(arrays: Sequence[Array], points: _Points) -> list[Array]:

@@ -23,7 +23,6 @@ from tuner.program.expressions import (
     Select,
     Unary,
     Variable,
-    ordered,
 )
 from tuner.program.types import BOOL, Type
 
@@ -31,9 +30,9 @@ _MOST_TERMS = 16
 """Of sums in which terms may cancel; those of indices are short."""
 _MOST_CONDITIONS = 8
 """Conditions one within the other that are looked at; deeper ones bound nothing."""
-_MOST_STEPS = 500_000
-"""Nodes that are looked at, again under each condition: some seconds. Usual programs have hundreds
-to thousands."""
+_MOST_STEPS = 50_000
+"""Nodes that are looked at, again under each condition: half a second. Usual programs have
+hundreds to thousands."""
 
 
 class Interval(NamedTuple):
@@ -72,9 +71,9 @@ class Patience:
 
     left: int = _MOST_STEPS
 
-    def step(self) -> None:
-        """``ProgramError`` if there may be none."""
-        self.left -= 1
+    def step(self, count: int = 1) -> None:
+        """Takes ``count`` of them; ``ProgramError`` if there may not be as many."""
+        self.left -= count
         if self.left < 0:
             raise ProgramError(
                 "what it chooses by what takes too long to follow", next_step="make it more stages"
@@ -92,6 +91,7 @@ class Scope:
     depth: int = 0
     _exact: dict[Expr, Interval] = field(default_factory=dict)
     _under: dict[tuple[Expr, bool], Scope | None] = field(default_factory=dict)
+    _terms: dict[Expr, dict[Expr | None, int]] = field(default_factory=dict)
 
     def of(self, root: Expr) -> Interval:
         """The interval of the values of ``root``, within its type."""
@@ -102,18 +102,28 @@ class Scope:
 
     def exact(self, root: Expr) -> Interval:
         """The same of exact values: before they are wrapped to its type."""
-        if root not in self._exact:
-            for node in ordered([root], self._wanted):
-                self._exact[node] = self._made(node)
+        waiting = [root]
+        while waiting:
+            node = waiting[-1]
+            wanted = [] if node in self._exact else self._wanted(node)
+            if not wanted:
+                waiting.pop()
+                if node not in self._exact:
+                    self._exact[node] = self._made(node)
+            waiting += wanted
         return self._exact[root]
 
     def _wanted(self, node: Expr) -> list[Expr]:
-        """The parts of ``node`` that are to be looked at here, and were not yet."""
+        """The parts of ``node`` that are to be looked at here, and were not yet: of a choice the
+        condition first, which says where the others are."""
         parts = node.parts
-        if isinstance(node, Select):
+        if isinstance(node, Select) and node.condition in self._exact:
             sides = ((node.chosen, True), (node.otherwise, False))
-            here = [part for part, holds in sides if self.under(node.condition, holds) is self]
-            parts = (node.condition, *here)
+            parts = tuple(
+                part for part, holds in sides if self.under(node.condition, holds) is self
+            )
+        elif isinstance(node, Select):
+            parts = (node.condition,)
         return [part for part in parts if part not in self._exact]
 
     def under(self, condition: Expr, holds: bool) -> Scope | None:
@@ -169,6 +179,15 @@ class Scope:
     def terms(self, node: Expr, most: int = _MOST_TERMS) -> dict[Expr | None, int]:
         """``node``, of which ``exact`` was asked, as a sum of multiples; the constant is that of
         ``None``. Only parts that do not wrap are taken apart, and no sum of more than ``most``."""
+        if most == _MOST_TERMS:
+            if node not in self._terms:
+                self._terms[node] = self._taken_apart(node, most, self._terms)
+            return dict(self._terms[node])
+        return self._taken_apart(node, most, {})
+
+    def _taken_apart(
+        self, node: Expr, most: int, known: Mapping[Expr, Mapping[Expr | None, int]]
+    ) -> dict[Expr | None, int]:
         total: dict[Expr | None, int] = {}
         waiting = [(node, 1)]
         while waiting:
@@ -177,6 +196,9 @@ class Scope:
             fits = one is node or of_type(one.type).covers(self._exact[one])
             if isinstance(one, Constant):
                 total[None] = total.get(None, 0) + factor * one.value
+            elif fits and one in known:
+                for term, count in known[one].items():
+                    total[term] = total.get(term, 0) + factor * count
             elif isinstance(one, Binary) and one.operator in ("+", "-") and fits:
                 sign = 1 if one.operator == "+" else -1
                 waiting += [(one.left, factor), (one.right, sign * factor)]
@@ -194,30 +216,29 @@ class Scope:
 
     def _learnt(self, condition: Expr, holds: bool) -> dict[Expr, Interval] | None:
         """What ``condition`` says of nodes; ``None`` if it never is so."""
-        found = self.exact(condition)
-        if found.low == found.high and bool(found.low) != holds:
-            return None
-        if isinstance(condition, Unary):
-            return self._learnt(condition.operand, not holds)
-        if not isinstance(condition, Binary):
-            return {}
-        if condition.operator == ("&" if holds else "|") and condition.type == BOOL:
-            learnt: dict[Expr, Interval] = {}
-            for part in condition.parts:
-                of_part = self._learnt(part, holds)
-                if of_part is None:
-                    return None
-                for node, one in of_part.items():
-                    learnt[node] = one.within(learnt.get(node, one)) or one
-            return learnt
-        return self._compared(condition, holds)
+        learnt: dict[Expr, Interval] = {}
+        waiting = [(condition, holds)]
+        while waiting:
+            self.patience.step()
+            one, is_so = waiting.pop()
+            found = self.exact(one)
+            if found.low == found.high and bool(found.low) != is_so:
+                return None
+            if isinstance(one, Unary):
+                waiting.append((one.operand, not is_so))
+            elif isinstance(one, Binary) and one.left.type != BOOL:
+                for node, own in self._compared(one, is_so).items():
+                    learnt[node] = own.within(learnt.get(node, own)) or own
+            elif isinstance(one, Binary) and one.operator == ("&" if is_so else "|"):
+                waiting += [(part, is_so) for part in one.parts]
+        return learnt
 
     def _compared(self, condition: Binary, holds: bool) -> dict[Expr, Interval]:
         by = condition.operator if holds else _OPPOSITE.get(condition.operator)
         left, right = condition.parts
         if by in (">", ">="):
             left, right, by = right, left, "<" if by == ">" else "<="
-        if by not in ("<", "<=", "==") or left.type == BOOL:
+        if by not in ("<", "<=", "=="):
             return {}
         learnt: dict[Expr, Interval] = {}
         both = [(left, right, int(by == "<"))]

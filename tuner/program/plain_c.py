@@ -17,7 +17,7 @@ from itertools import accumulate
 from math import prod
 from typing import NamedTuple
 
-from tuner.program.bounds import Bounds
+from tuner.program.bounds import Bounds, Box
 from tuner.program.c_operators import Operators, Text, chosen, constant, infix, typename
 from tuner.program.expressions import (
     Binary,
@@ -38,7 +38,8 @@ _UNNAMED = 6
 """Nodes of a part that is written out wherever it is used."""
 _DEEPEST = 50
 """Parts within parts that are written out: clang takes 256 brackets."""
-_MOST_TEXT = 1 << 20
+_CHARACTERS_A_STEP = 64
+"""Of text, for one node that is looked at."""
 _FEW = 4
 """Channels of a pixel."""
 _MOST_BYTES = 1 << 27
@@ -273,7 +274,8 @@ class _Source:
             yield "}"
 
     def _texts(self, roots: Sequence[Expr] = (), scope: Scope | None = None) -> _Texts:
-        return _Texts(roots, self._layouts, self._operators, scope or self._bounds.scope())
+        scope = scope or self._bounds.scope()
+        return _Texts(roots, self._layouts, self._bounds.boxes, self._operators, scope)
 
 
 def _offset(index: Expr, scope: Scope) -> tuple[Expr | None, int]:
@@ -308,34 +310,46 @@ def _dense(box: Sequence[Interval]) -> Sequence[_Axis]:
 
 class _Texts:
     """The texts of expressions; ``lines`` define what is used more than once. A node whose name
-    would be computed where it is not chosen gets none if it reads anything."""
+    would be computed where it is not chosen gets none if it may read beyond a buffer then."""
 
     def __init__(
         self,
         roots: Sequence[Expr],
         layouts: Mapping[str, Sequence[_Axis]],
+        boxes: Mapping[str, Box],
         operators: Operators,
         scope: Scope,
     ) -> None:
-        self._layouts, self._operators, self._scope = layouts, operators, scope
+        self._layouts, self._boxes = layouts, boxes
+        self._operators, self._scope = operators, scope
         self._values: dict[Expr, Text] = {}
         self.lines: list[str] = []
         uses = Counter(part for node in ordered(roots) for part in node.parts) + Counter(roots)
         certain = set(ordered(roots, unconditional_parts))
         sizes: dict[Expr, int] = {}
         depths: dict[Expr, int] = {}
+        stays: dict[Expr, bool] = {}
         for node in ordered(roots):
+            stays[node] = self._stays(node) and all(stays[part] for part in node.parts)
             sizes[node] = 1 + sum(sizes[part] for part in node.parts)
             self._add(node)
             depths[node] = 1 + max((depths[part] for part in node.parts), default=0)
             is_long = (uses[node] > 1 and sizes[node] > _UNNAMED) or depths[node] > _DEEPEST
-            if is_long and (node in certain or not loads_in(node)):
+            if is_long and (node in certain or stays[node]):
                 name = f"t{len(self.lines)}_"
                 self.lines.append(
                     f"const {typename(node.type)} {name} = {self._values[node].text};"
                 )
                 self._values[node] = Text(name)
                 sizes[node] = depths[node] = 1
+
+    def _stays(self, node: Expr) -> bool:
+        """Whether ``node`` reads nothing beyond a buffer, whatever is chosen."""
+        if not isinstance(node, Load):
+            return True
+        box = self._boxes.get(node.source, ())
+        within = zip(box, map(self._scope.of, node.indices), strict=False)
+        return bool(box) and all(own.covers(one) for own, one in within)
 
     def of(self, node: Expr) -> str:
         """The value of ``node``."""
@@ -368,8 +382,7 @@ class _Texts:
 
     def _add(self, node: Expr) -> None:
         self._values[node] = made = self._made(node)
-        if len(made.text) > _MOST_TEXT:
-            raise ProgramError("an expression is too long for C", next_step="make it two stages")
+        self._scope.patience.step(len(made.text) // _CHARACTERS_A_STEP)
 
     def _made(self, node: Expr) -> Text:
         if isinstance(node, Variable):

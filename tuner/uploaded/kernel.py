@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
@@ -270,7 +271,7 @@ class PipelineKernel(Kernel):
 
     def program(self, params: Mapping[str, int]) -> Program:
         if isinstance(self._program, ProgramError):
-            raise self._program
+            raise copy(self._program)
         return self._program
 
     @cached_property
@@ -281,7 +282,7 @@ class PipelineKernel(Kernel):
         try:
             return program_of(self.data)
         except ProgramError as error:
-            return error
+            return error.with_traceback(None)
         except (DamagedError, NotTunableError) as error:
             return ProgramError(str(error))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, note, settings
@@ -9,12 +11,24 @@ from hypothesis import strategies as st
 
 from tests.tuner.program.drawn import arguments_of, programs
 from tuner.program.bounds import bounded
-from tuner.program.expressions import Cast, Constant, Expr, ProgramError, Select, Variable, equal
+from tuner.program.expressions import (
+    Cast,
+    Constant,
+    Expr,
+    ProgramError,
+    Select,
+    Variable,
+    equal,
+    maximum,
+    minimum,
+)
 from tuner.program.interpretation import interpreted
 from tuner.program.intervals import Interval
 from tuner.program.loops import Buffer, Loop, Program, Stage
+from tuner.program.normal import normalized
 from tuner.program.overflow import overflows, without_overflow
 from tuner.program.parsing import parsed
+from tuner.program.plain_c import plain_c
 from tuner.program.printing import printed
 from tuner.program.types import I32, U8
 from tuner.program.work import work_of
@@ -156,6 +170,55 @@ def test_empty_sums_store_nothing() -> None:
     made = program(body)
     assert bounded(made, IMAGE).values["out"] == Interval(0, 0)
     assert not interpreted(made, IMAGE, {"image": np.ones((16, 32), np.uint8)}, {})["out"].any()
+
+
+def _deep(kind: str, depth: int) -> Program:
+    """One stage that computes, reads, chooses or ends at an expression of that ``kind``, which goes
+    on within itself ``depth`` times."""
+    x, seven = Variable("x"), Constant(7, I32)
+    image = Buffer("image", U8, ((),), 0, 255)
+    read, count = Cast(I32, image.at(x)), Variable("count")
+    held: Expr = equal(read, 3)
+    value, index, end = read, x, count
+    for number in range(depth):
+        if kind == "sum":
+            value = value + read
+        elif kind == "choice":
+            value = Select(equal(read, number % 9), Cast(I32, image.at(x + number)), value)
+        elif kind == "chosen":
+            value = Select(equal(value, number % 9), seven, value)
+        elif kind == "condition":
+            value = Select(equal(value, 3), Constant(number, I32), seven)
+        elif kind == "conjunction":
+            held = (read > number % 9) & held
+        elif kind == "negation":
+            held = ~(held | (read > number % 9))
+        elif kind == "index":
+            index = minimum(index + 1, count)
+        else:
+            end = maximum(end - 1, 3)
+    at = Cast(I32, image.at(maximum(index, 0)))
+    axis = Loop("x", Constant(0, I32), end)
+    stage = Stage(("out",), (axis,), (Select(held, value + at, value),))
+    return Program("deep", ("count",), (image,), (), (stage,), ("out",))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["sum", "choice", "chosen", "condition", "conjunction", "negation", "index", "end"],
+)
+def test_what_nests_deep_is_read(kind: str) -> None:
+    """A thousand levels, as the reader of pipelines lets pass, are read or refused in a sentence,
+    and a hundred are read."""
+    for depth in (100, 1000):
+        made = _deep(kind, depth)
+        with contextlib.suppress(*[ProgramError] * (depth == 1000)):
+            bounds = bounded(made, {"count": 12})
+            plain_c(bounds, {"image": [0]})
+            normalized(made, bounds.sizes)
+            image = np.arange(bounds.boxes["image"][0].high + 1, dtype=np.uint8) % 9
+            (out,) = interpreted(made, bounds.sizes, {"image": image}, {}).values()
+            assert bounds.values["out"].covers(Interval(int(out.min()), int(out.max())))
 
 
 def test_what_would_take_forever_is_refused() -> None:
