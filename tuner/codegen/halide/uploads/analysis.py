@@ -7,16 +7,23 @@ form that Halide gives back. Nothing is compiled to code, so it takes tens of mi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import halide as hl
 import numpy as np
 
 from tuner.codegen.halide.uploads.answers import MOST_BUFFERS, NotTunableError, output_names
-from tuner.codegen.halide.uploads.contents import bounding, checked
+from tuner.codegen.halide.uploads.contents import (
+    Contents,
+    Func,
+    asked,
+    bounding,
+    checked,
+    placing,
+)
 from tuner.codegen.halide.uploads.demands import demands_of
 from tuner.codegen.halide.uploads.deserialized import Deserialized, deserialized
 from tuner.codegen.halide.uploads.expressions import (
@@ -39,10 +46,10 @@ from tuner.codegen.halide.uploads.expressions import (
     reads_multiples,
     repeats,
     strided_reads,
-    with_extents,
     words_of,
 )
-from tuner.codegen.halide.uploads.rewriting import MIRRORS, mirrored, unmirrored
+from tuner.codegen.halide.uploads.intrinsics import Type
+from tuner.codegen.halide.uploads.rewriting import MIRRORS, mirrored, pinned, unmirrored
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     BufferFacts,
@@ -92,31 +99,44 @@ def analyse(
 
     Works in the current directory. Raises ``NotTunableError``, or what Halide raises.
     """
-    opened = deserialized(data, mirrored if folds else bytes)
-    _require_kind(opened)
-    sizes = Sizes(given)
-    texts = _definitions(opened)
-    helpers = _helpers(opened, texts, is_open=is_open)
-
     contents = checked(data)
-    bounds = bounding(contents) if opened.scalars else {}
-    scalars = [
-        sizes.scalar(n, _dtype(one.type(), f"scalar {n}"), bounds.get(n, set()))
-        for n, one in opened.scalars.items()
-    ]
-    _schedule_apart(opened, helpers, scalars)
-    outputs, first = _outputs(opened, sizes)
+    sizes = Sizes(given)
+    scalars, fixed = _scalars(contents, sizes)
+
+    def opened_with(change: Callable[[bytes], bytes] = bytes) -> Deserialized:
+        return deserialized(data, lambda own: pinned(change(own), fixed))
+
+    change = mirrored if folds else bytes
+    opened = opened_with(change)
+    _require_kind(opened)
+    helpers = _helpers(opened, _definitions(opened), is_open=is_open)
+    _schedule_apart(opened, helpers)
+    outputs, lowered = _outputs(opened, contents.funcs, sizes)
+    ends = {}
+    for name, dimensions in asked(contents).items():
+        for number in sorted(dimensions):
+            one = ends[name, number] = sizes.ends(name, number, lowered.required[name][number])
+            fixed |= {f"{name}.min.{number}": one.least, f"{name}.extent.{number}": one.extent}
+    if ends:
+        opened = opened_with(change)
+        _schedule_apart(opened, helpers)
+        _set_bounds(opened, outputs)
+        lowered = _lower(opened)
     inputs = []
     for name, entry in opened.inputs.items():
-        buffer = sizes.input(name, _dtype(entry.type(), f"input {name}"), first.required[name])
-        for number, (least, extent) in enumerate(zip(buffer.mins, buffer.extents, strict=True)):
-            entry.dim(number).set_bounds(least, extent)
-        inputs.append(buffer)
+        own = []
+        for number, needs in enumerate(lowered.required[name]):
+            one = ends.get((name, number)) or sizes.ends(name, number, needs)
+            entry.dim(number).set_bounds(one.least, one.extent)
+            own.append(one)
+        free = tuple(number for number, one in enumerate(own) if one.is_free)
+        mins, extents = tuple(one.least for one in own), tuple(one.extent for one in own)
+        kind = _dtype(contents.inputs[name][0], f"input {name}")
+        inputs.append(BufferFacts(name, kind, mins, extents, free))
     may_fold = not (is_open or folds) and any(map(MIRRORS.match, helpers))
-    if may_fold and _folds(data, scalars, inputs, outputs):
+    if may_fold and _folds(opened_with(unmirrored), inputs, outputs):
         return analyse(data, given, folds=True)
-    known = {f"{b.name}.extent.{n}": each for b in inputs for n, each in enumerate(b.extents)}
-    texts = {name: with_extents(text, known) for name, text in texts.items()}
+    texts = _definitions(opened)
     lowered = _lower(opened).text
     wrong = _wrong_in_vectors(opened, helpers)
     stages = [
@@ -131,18 +151,26 @@ def analyse(
         tuple(outputs),
         tuple(stages),
         tuple(scalars),
-        demands_of(contents, inputs, written),
+        demands_of(checked(pinned(data, fixed)), inputs, written),
         folds,
     )
     return {**asdict(facts), "params": sizes.params()}
 
 
-def _schedule_apart(
-    opened: Deserialized, helpers: Collection[str], scalars: Sequence[ScalarFacts]
-) -> None:
+def _scalars(contents: Contents, sizes: Sizes) -> tuple[list[ScalarFacts], dict[str, int]]:
+    """The scalar inputs, and the values of those that decide what is read and how often."""
+    bounds = bounding(contents)
+    found = [
+        sizes.scalar(name, _dtype(kind, f"scalar {name}"), bounds.get(name, set()))
+        for name, (kind, rank) in sorted(contents.inputs.items())
+        if rank < 0
+    ]
+    decisive = placing(contents)
+    return found, {one.name: one.value for one in found if one.name in decisive}
+
+
+def _schedule_apart(opened: Deserialized, helpers: Collection[str]) -> None:
     """One loop for each variable; and written into one another, stages grow beyond all measure."""
-    for fact, param in zip(scalars, opened.scalars.values(), strict=True):
-        param.set_range(fact.value, fact.value)  # what is read of inputs may depend on it
     for name, func in opened.stages.items():
         if name not in helpers:
             func.compute_root().never_partition_all()
@@ -150,22 +178,22 @@ def _schedule_apart(
                 func.update(update).never_partition_all()
 
 
-def _folds(
-    data: bytes,
-    scalars: Sequence[ScalarFacts],
-    inputs: Sequence[BufferFacts],
-    outputs: Sequence[BufferFacts],
-) -> bool:
-    """Whether no input is read farther beyond its ends than the shorter of two mirrors is long:
-    that of ``mirror_interior``, which leaves out the element at the edge."""
-    far = deserialized(data, unmirrored)
-    helpers = _helpers(far, _definitions(far), is_open=False)
-    _schedule_apart(far, helpers, scalars)
+def _set_bounds(opened: Deserialized, outputs: Sequence[BufferFacts]) -> None:
     written = {buffer.name: buffer for buffer in outputs}
-    for func in far.outputs:
+    for func in opened.outputs:
         one = written[output_names(func.name(), len(func.types()))[0]]
         for number, bounds in enumerate(zip(one.mins, one.extents, strict=True)):
             func.output_buffers()[0].dim(number).set_bounds(*bounds)
+
+
+def _folds(
+    far: Deserialized, inputs: Sequence[BufferFacts], outputs: Sequence[BufferFacts]
+) -> bool:
+    """Whether no input is read farther beyond its ends than the shorter of two mirrors is long:
+    that of ``mirror_interior``, which leaves out the element at the edge. ``far`` is the pipeline
+    without mirrors."""
+    _schedule_apart(far, _helpers(far, _definitions(far), is_open=False))
+    _set_bounds(far, outputs)
     required = _lower(far).required
     for buffer in inputs:
         regions = zip(buffer.mins, buffer.extents, required[buffer.name], strict=True)
@@ -192,7 +220,9 @@ def _require_kind(opened: Deserialized) -> None:
         raise NotTunableError(f"it has {count} inputs, scalars and outputs; {MOST_BUFFERS} at most")
 
 
-def _outputs(opened: Deserialized, sizes: Sizes) -> tuple[list[BufferFacts], _Lowered]:
+def _outputs(
+    opened: Deserialized, kinds: Mapping[str, Func], sizes: Sizes
+) -> tuple[list[BufferFacts], _Lowered]:
     """The buffers of all outputs, and the code for them. One that others read is as large as they
     need it."""
     regions = {}
@@ -218,15 +248,18 @@ def _outputs(opened: Deserialized, sizes: Sizes) -> tuple[list[BufferFacts], _Lo
     for func in opened.outputs:
         mins, extents = zip(*regions[func.name()], strict=True)
         names = output_names(func.name(), len(func.types()))
-        for name, kind in zip(names, func.types(), strict=True):
+        for name, kind in zip(names, kinds[func.name()].types, strict=True):
             buffers.append(BufferFacts(name, _dtype(kind, f"output {name}"), mins, extents))
     return buffers, lowered
 
 
-def _dtype(kind: hl.Type, what: str) -> str:
-    if not (kind.is_int() or kind.is_uint()) or kind.bits() not in (8, 16, 32):
-        raise NotTunableError(f"its {what} is of {kind}; integers of 8, 16 or 32 bits are accepted")
-    return str(kind)
+def _dtype(kind: Type, what: str) -> str:
+    code, bits = kind
+    if code not in ("int", "uint") or bits not in (8, 16, 32):
+        raise NotTunableError(
+            f"its {what} is of {code}{bits}; integers of 8, 16 or 32 bits are accepted"
+        )
+    return f"{code}{bits}"
 
 
 def _definitions(opened: Deserialized) -> dict[str, str]:
@@ -487,6 +520,14 @@ one value for both, all that is clamped would be a constant. Few, for values may
 _SHORT_NUMBER = re.compile(r"-?\d{1,9}")
 
 
+class Ends(NamedTuple):
+    """Where an input begins along a dimension, and its extent; ``is_free`` if callers choose it."""
+
+    least: int
+    extent: int
+    is_free: bool
+
+
 @dataclass
 class Sizes:
     """Reads ``given`` values by the names of parameters, and keeps which names there are."""
@@ -520,22 +561,17 @@ class Sizes:
         self._first, self._dimensions = tuple(extents), tuple(dimensions)
         return self._first
 
-    def input(self, name: str, dtype: str, needs: Sequence[tuple[str, str]]) -> BufferFacts:
-        """The buffer of input ``name``, of which ``needs`` (min and extent, as lowered text) is
-        read. Where that is not fixed, its extent is a parameter."""
-        mins, extents, free = [], [], []
-        for number, (least, extent) in enumerate(needs):
-            if _SHORT_NUMBER.fullmatch(least) and _SHORT_NUMBER.fullmatch(extent):
-                first = min(0, int(least))
-                mins.append(first)
-                extents.append(int(least) + int(extent) - first)
-                continue
-            own = self._named(f"{name}_{number}", f"input_{number}")
-            usual = self._first[number] if number < len(self._first) else _FREE
-            extents.append(self._extent(own, f"extent of {name} in dimension {number}", usual))
-            mins.append(0)
-            free.append(number)
-        return BufferFacts(name, dtype, tuple(mins), tuple(extents), tuple(free))
+    def ends(self, name: str, number: int, needs: tuple[str, str]) -> Ends:
+        """The ends of input ``name`` along its dimension ``number``, of which ``needs`` (min and
+        extent, as lowered text) is read. Where that is not fixed, its extent is a parameter."""
+        if all(map(_SHORT_NUMBER.fullmatch, needs)):
+            least, extent = map(int, needs)
+            first = min(0, least)
+            return Ends(first, least + extent - first, is_free=False)
+        own = self._named(f"{name}_{number}", f"input_{number}")
+        usual = self._first[number] if number < len(self._first) else _FREE
+        extent = self._extent(own, f"extent of {name} in dimension {number}", usual)
+        return Ends(0, extent, is_free=True)
 
     def scalar(self, name: str, dtype: str, operand_of: Collection[str]) -> ScalarFacts:
         """The scalar input ``name``: its value is a parameter. ``operand_of`` are ``Min`` and

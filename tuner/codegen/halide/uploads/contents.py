@@ -580,6 +580,48 @@ def definitions_of(func: Func) -> Iterator[Node]:
         yield from (*update.places, *update.values, update.predicate)
 
 
+def placing(contents: Contents) -> frozenset[str]:
+    """The variables of scalar inputs and of buffers' ends that decide which elements are read or
+    stored, and how often: they are in indices, in bounds and conditions of reductions, or in what
+    these are made of."""
+    waiting: list[Node] = []
+    for func in contents.funcs.values():
+        for root in definitions_of(func):
+            for node in expressions_in(root):
+                if node.kind == "Let":  # its name may be in an index
+                    waiting.append(node["value"])
+                elif node.kind == "Call" and is_read(node):
+                    waiting += node["args"]
+        for update in func.updates:
+            waiting += (*update.places, update.predicate)
+            waiting += (bound for _, *bounds in update.rvars for bound in bounds)
+    found, seen = set[str](), set[str]()
+    while waiting:
+        for node in expressions_in(waiting.pop()):
+            if node.kind == "Variable" and node["param_name"]:
+                found.add(node["name"])
+            elif is_call_to_func(node) and node["name"] not in seen:
+                seen.add(node["name"])
+                waiting += definitions_of(contents.funcs[node["name"]])
+    return frozenset(found)
+
+
+def asked(contents: Contents) -> dict[str, set[int]]:
+    """The dimensions of each input of which a definition or the bounds of a reduction ask where
+    they begin or how long they are."""
+    found: dict[str, set[int]] = {}
+    for func in contents.funcs.values():
+        bounds = (bound for update in func.updates for _, *ends in update.rvars for bound in ends)
+        for root in (*definitions_of(func), *bounds):
+            for node in expressions_in(root):
+                is_end = node.kind == "Variable" and node["param_name"] != node["name"]
+                if is_end and node["param_name"]:
+                    found.setdefault(node["param_name"], set()).add(
+                        int(node["name"].rpartition(".")[2])
+                    )
+    return found
+
+
 def bounding(contents: Contents) -> dict[str, set[str]]:
     """The scalar inputs that values are compared with by a minimum or a maximum, and with which
     (``Min``, ``Max``): bounds of a clamp, for one."""

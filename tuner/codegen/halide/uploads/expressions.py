@@ -119,13 +119,6 @@ def _is_cheap(divisor: str) -> bool:
     return not any(number & (number - 1) for number in numbers)
 
 
-def with_extents(text: str, extents: Mapping[str, int]) -> str:
-    """``text`` with numbers for the extents of buffers, such as ``image.extent.0``."""
-    for name, extent in extents.items():
-        text = re.sub(rf"(?<![\w$.]){re.escape(name)}(?!\d)", str(extent), text)
-    return text
-
-
 def strided_reads(text: str, known: frozenset[str], dimension: str) -> int:
     """How many reads of ``known`` do not go along the rows in memory as ``dimension`` does."""
     return sum(

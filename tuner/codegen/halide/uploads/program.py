@@ -22,9 +22,8 @@ from tuner.codegen.halide.uploads.contents import (
     Func,
     Table,
     Update,
+    asked,
     checked,
-    definitions_of,
-    expressions_in,
     is_call_to_func,
     is_true,
     is_variable,
@@ -115,6 +114,7 @@ class _Names:
 class _Reading:
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
+        self._asked = asked(contents)
         self._names = _Names()
         self._own: dict[str, str] = {}
         """The names of inputs and tables."""
@@ -151,23 +151,9 @@ class _Reading:
         made = _type(kind, f"its input {name}")
         if rank < 0:
             return loops.Scalar(own, made, made.low, made.high)
-        asked = self._asked(name)
-        axes = [self._axis(f"{name}.extent.{n}") if n in asked else () for n in range(rank)]
+        found = self._asked.get(name, ())
+        axes = [self._axis(f"{name}.extent.{n}") if n in found else () for n in range(rank)]
         return loops.Buffer(own, made, tuple(reversed(axes)), made.low, made.high)
-
-    def _asked(self, name: str) -> Collection[int]:
-        """The dimensions of an input whose places decide anything."""
-        roots = [root for func in self._contents.funcs.values() for root in definitions_of(func)]
-        for func in self._contents.funcs.values():
-            for update in func.updates:
-                roots += [bound for _, *bounds in update.rvars for bound in bounds]
-        nodes = (node for root in roots for node in expressions_in(root))
-        matches = (
-            _OF_A_BUFFER.fullmatch(node["name"])
-            for node in nodes
-            if node.kind == "Variable" and node["param_name"] == name
-        )
-        return {int(match[2]) for match in matches if match is not None}
 
     def _axis(self, extent: str) -> tuple[Expr, ...]:
         if extent not in self._sizes:

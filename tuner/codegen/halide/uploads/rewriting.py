@@ -37,6 +37,18 @@ def rewritten(data: bytes) -> bytes:
     return written(root)
 
 
+def pinned(data: bytes, values: Mapping[str, int]) -> bytes:
+    """``data`` with ``values`` for scalars, by name, and for ends of buffers, such as
+    ``image.extent.0``: Halide then tells in numbers how far what depends on them goes."""
+    root, order = unscheduled(data)
+    for node in order:
+        if node.kind == "Variable" and node["param_name"] and node["name"] in values:
+            kind, value = node["type"], values[node["name"]]
+            node.kind = "IntImm" if kind["code"] == "int" else "UIntImm"
+            node.fields = {"value": value, "type": kind}
+    return written(root)
+
+
 def mirrored(data: bytes) -> bytes:
     """``data`` with mirrored coordinates folded once instead of divided. That is right where they
     are at most twice the extent less 2 beyond the first element, to either side."""

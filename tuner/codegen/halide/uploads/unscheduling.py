@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tuner.codegen.halide.uploads.answers import MOST_DIMENSIONS
 from tuner.codegen.halide.uploads.serialized import Node, read
 
 
@@ -28,6 +29,7 @@ def unscheduled(data: bytes) -> tuple[Node, list[Node]]:
         for update in func["updates"]:
             rvars = [one["var"] for one in update["stage_schedule"]["rvars"]]
             _reset_stage(update, _loops(func, update, rvars), rvars)
+    _own_outputs(root)
     for parameter in root["parameters"]:
         _reset_buffer(parameter)
     _leave_out_uncalled(root)
@@ -63,6 +65,46 @@ def _reset_buffer(parameter: Node) -> None:
             constraint.fields["stride"] = Node("IntImm", where, {"value": 1, "type": int32})
     alignment = max(parameter["type"]["bits"] // 8, 1)
     parameter.fields |= {"memory_type": "auto", "host_alignment": alignment}
+
+
+def _own_outputs(root: Node) -> None:
+    """Has outputs that expressions refer to, as schedules for some extents do, among the buffers of
+    Funcs, where the others are."""
+    outputs = {
+        name
+        for func in root["funcs"]
+        if func["name"] in root["output_names"]
+        for name in func["output_buffers_names"]
+    }
+    is_own = {one: one["is_buffer"] and one["name"] in outputs for one in _external(root)}
+    root.fields["external_parameters"] = tuple(one for one, own in is_own.items() if not own)
+    named = (_buffer(one) for one, own in is_own.items() if own)
+    root.fields["parameters"] = (*root["parameters"], *named)
+
+
+def _external(root: Node) -> Sequence[Node]:
+    found: Sequence[Node] = root["external_parameters"]
+    return found
+
+
+def _buffer(external: Node) -> Node:
+    where = external.where
+    undefined = ("min", "extent", "stride", "min_estimate", "extent_estimate")
+    constraints = tuple(
+        Node("BufferConstraint", where, {n: Node("UndefinedExpr", where) for n in undefined})
+        for _ in range(min(max(external["dimensions"], 0), MOST_DIMENSIONS + 1))
+    )
+    scalar = ("scalar_default", "scalar_min", "scalar_max", "scalar_estimate")
+    fields = {
+        "defined": True,
+        **{name: external[name] for name in ("is_buffer", "type", "dimensions", "name")},
+        "host_alignment": 1,
+        "buffer_constraints": constraints,
+        "memory_type": "auto",
+        "scalar_data": 0,
+        **dict.fromkeys(scalar),
+    }
+    return Node("Parameter", f"the buffer of {external['name'][:60]}", fields)
 
 
 def _loops(func: Node, update: Node, rvars: Sequence[str]) -> tuple[str, ...]:
@@ -127,17 +169,16 @@ def _leave_out_uncalled(root: Node) -> None:
             needed.add(name)
             called = (node["name"] for node in _tables(funcs[name]) if node.kind == "Call")
             waiting += called
-    if len(needed) < len(funcs):
-        kept = tuple(one for one in root["funcs"] if one["name"] in needed)
-        buffers = {name for one in kept for name in one["output_buffers_names"]}
-        root.fields["funcs"] = kept
-        root.fields["parameters"] = tuple(p for p in root["parameters"] if p["name"] in buffers)
-        order = tuple(name for name in root["func_names_in_order"] if name in needed)
-        root.fields["func_names_in_order"] = order
-        numbers = {name: number for number, name in enumerate(order)}
-        for node in _tables(root):
-            if node.kind == "Call" and node["name"] in numbers and node["func_index"] >= 0:
-                node.fields["func_index"] = numbers[node["name"]]
+    kept = tuple(one for one in root["funcs"] if one["name"] in needed)
+    buffers = {name for one in kept for name in one["output_buffers_names"]}
+    root.fields["funcs"] = kept
+    root.fields["parameters"] = tuple(p for p in root["parameters"] if p["name"] in buffers)
+    order = tuple(name for name in root["func_names_in_order"] if name in needed)
+    root.fields["func_names_in_order"] = order
+    numbers = {name: number for number, name in enumerate(order)}
+    for node in _tables(root):  # Halide leaves the number out where rfactor put a Func's own name
+        if node.kind == "Call" and node["call_type"] == "Halide" and node["name"] in numbers:
+            node.fields["func_index"] = numbers[node["name"]]
 
 
 def _tables(root: Node) -> Iterator[Node]:
