@@ -97,6 +97,28 @@ EXPRESSIONS: dict[str, tuple[str, tuple[str, ...]]] = {
             "image[x + unsafe_promise_clamped(i32(q), 0, 255), y]",
         ),
     ),
+    "wide": (
+        "a, b = i64(i8(p)) << i64(56), (i64(i8(q)) << i64(56)) + i64(o)\n"
+        "c, d, u, v = i32(a >> i64(32)), i32(b >> i64(31)), u64(a), u64(b)\n"
+        "top = lambda value: u32(u64(value) >> u64(32))",
+        (
+            "i32_sat((i64(c) * i64(d) + (i64(1) << i64(30))) >> i64(31))",
+            "i32((i64(c) + i64(d)) >> i64(1))",
+            "rounding_mul_shift_right(c, d, 31)",
+            "top(halving_add(a, b)) ^ top(halving_add(u, v))",
+            "top(halving_sub(a, b)) ^ top(halving_sub(u, v))",
+            "top(rounding_halving_add(a, b)) ^ top(rounding_halving_add(u, v))",
+            "top(saturating_add(a, b)) ^ top(saturating_add(u, v))",
+            "top(saturating_sub(a, b)) ^ top(saturating_sub(u, v))",
+            "top(absd(a, b)) ^ top(absd(u, v))",
+            "u32(rounding_shift_right(a, 50)) ^ u32(rounding_shift_right(u, 50))",
+            "u32(rounding_shift_left(b >> i64(9), 3)) ^ u32(rounding_shift_left(v >> u64(9), 3))",
+            "u8(count_leading_zeros(u >> u64(3)) + popcount(v) + count_trailing_zeros(v))",
+            "top(widen_right_add(a >> i64(1), c)) ^ top(widen_right_mul(u64(o), u32(d)))",
+            "u8_sat(a >> i64(60)) ^ u8(u >> u64(60)) ^ u8(u32_sat(v) >> u32(24))",
+            "top((a >> i64(1)) / ((b >> i64(40)) | i64(1))) ^ top(u % (v | u64(1)))",
+        ),
+    ),
 }
 """For each pipeline the operands, and an output for each expression of them; ``o``, ``p`` and ``q``
 are bytes of the input."""

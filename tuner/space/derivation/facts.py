@@ -48,13 +48,13 @@ class StageFacts:
 
     ``dimensions`` and ``extents`` are innermost first. ``bits`` is the size of a value; a
     place has ``values`` of them (several in a tuple); ``narrowest_bits`` and ``widest_bits`` are
-    those of any integer met in its definitions, its operands included. ``reads`` counts how often
+    those of any integer of at most 32 bits met in its definitions, its operands included. ``reads`` counts how often
     each other stage is read, seen through stages that always stay inline. ``clamped`` is true if
     widening what is computed of it reads no input, nor another output, beyond its ends, whatever
     its producers do.
     ``operations`` measures its definitions. ``divides`` are the dimensions, ``*`` for all, along
     which it has no vectors, because it divides 32 bits by other than powers of two, or Halide makes
-    wrong code of them (``_wrong_in_vectors`` of the analysis). ``strided``
+    wrong code or none of them (``_wrong_in_vectors`` of the analysis). ``strided``
     counts by dimensions the reads that go along them, but not along the rows in memory. ``picks``
     is true if the innermost dimension is in the definition only as the innermost index of what is
     read, as with the colours of pixels. ``skipped`` is true if others read it at multiples along

@@ -75,6 +75,9 @@ _BEYOND = re.compile(
 """Of an output smaller than needed: its name, the dimension, the first and last that are needed."""
 _PRODUCE = re.compile(r"\s*produce ([^\s]+) {")
 _WRONG_SHIFT = "widening_shift_right("
+_WIDE_VECTOR = re.compile(r"\bu?int64x\d")
+_MOST_LANE_BITS = 32
+"""HVX has no vectors of more."""
 _FEW_LANES = 8
 """Of vectors that are never computed: Halide finds the same in them as in longer ones."""
 _FILE = "lowered"
@@ -325,8 +328,6 @@ def _stage(
     func = opened.stages[name]
     seen = _through_helpers(name, texts, helpers)
     bits = {bits for text in seen for bits in bits_of(text)} | {t.bits() for t in func.types()}
-    if bits & {64, 128}:
-        raise NotTunableError(f"its stage {name} computes in 64 bits; 8 to 32 are accepted")
     dimensions = tuple(arg.name() for arg in func.args())
     own = output_names(name, len(func.types()))[0]
     written = [buffer.extents for buffer in outputs if buffer.name == own]
@@ -335,7 +336,7 @@ def _stage(
     called = [call for text in seen for call, _ in calls_of(text)]
     known = frozenset(texts)
     strides = {d: strided_reads(texts[name], known, d) for d in dimensions}
-    vector_bits = {b for b in bits if b >= 8} or {8}
+    vector_bits = {b for b in bits if 8 <= b <= _MOST_LANE_BITS} or {8}
     return StageFacts(
         name=name,
         dimensions=dimensions,
@@ -370,9 +371,10 @@ def _stage(
 
 
 def _wrong_in_vectors(opened: Deserialized, helpers: frozenset[str]) -> frozenset[str]:
-    """Stages whose values Halide 21 computes wrongly in vectors, whatever the schedule.
+    """Stages that Halide 21 computes wrongly in vectors, or not at all, whatever the schedule.
 
-    They widen bytes, compute with 32 bits what fits 16, and shift it right. Halide makes that a
+    The latter have vectors of 64 bits left once Halide has found what HVX has instructions for, such
+    as the rounding high half of a product. The former widen bytes, compute with 32 bits what fits 16, and shift it right. Halide makes that a
     ``widening_shift_right`` of 16 bits, for which HVX has no instruction, and then takes the order
     of its operand's lanes, which widening has changed, for that of its wider result
     (``is_interleavable`` in HexagonOptimize.cpp).
@@ -383,13 +385,13 @@ def _wrong_in_vectors(opened: Deserialized, helpers: frozenset[str]) -> frozense
             innermost = func.args()[0]
             func.vectorize(innermost, _FEW_LANES, guard)
             for update in range(func.num_update_definitions()):
-                if any(str(innermost) == str(place) for place in func.update_args(update)):
+                if innermost.name() in map(printed, func.update_args(update)):
                     func.update(update).vectorize(innermost, _FEW_LANES, guard)
     found, producing = set(), ""
     for line in _lowered_text(opened).splitlines():
         begun = _PRODUCE.match(line)
         producing = begun[1] if begun else producing
-        if _WRONG_SHIFT in line:
+        if _WRONG_SHIFT in line or _WIDE_VECTOR.search(line):
             found.add(producing)
     return frozenset(found)
 

@@ -475,6 +475,8 @@ def _remainder(a: Array, b: Array) -> Array:
         return np.asarray(a - b * np.floor(a / b))
     if (b > 0).all():
         return a % b
+    if a.dtype.kind == "u":
+        return np.where(b == 0, 0, a % np.where(b == 0, 1, b)).astype(a.dtype)
     wide, divisor = a.astype(np.int64), abs(b.astype(np.int64))
     return np.where(b == 0, 0, wide % np.where(b == 0, 1, divisor)).astype(a.dtype)
 

@@ -14,8 +14,8 @@ The groups, and why each is here:
 - hints: their value is their first argument; boundary conditions are made with them.
 
 Meanings follow ``lower_*`` in Halide 21's FindIntrinsics.cpp and Lerp.cpp, at infinite precision:
-64 bits hold what arithmetic on 32 gives, and pipelines of 64 are not tunable. Where Halide leaves a
-value undefined, so does this.
+64 bits hold what arithmetic on 32 gives, and of 64 nothing that is computed on the way takes more.
+Where Halide leaves a value undefined, so does this.
 """
 
 from __future__ import annotations
@@ -47,14 +47,49 @@ class Intrinsic:
     call_type: str = "PureIntrinsic"
 
 
+_WIDEST = 8
+"""Bytes."""
+
+
 def _wide(array: Array) -> Array:
-    """Integers of up to 32 bits as such that sums, differences and shifts of them fit."""
+    """Integers of up to 32 bits as such that sums, differences and shifts of them fit; others as
+    64 bits with a sign."""
     return array.astype(np.int64)
 
 
 def _saturated(values: Array, kind: np.dtype[Any]) -> Array:
-    bounds = np.iinfo(kind)
-    return np.clip(values, bounds.min, bounds.max).astype(kind)
+    bounds, own = np.iinfo(kind), np.iinfo(values.dtype)
+    return np.clip(values, max(bounds.min, own.min), min(bounds.max, own.max)).astype(kind)
+
+
+def _sum(kind: np.dtype[Any], a: Array, b: Array) -> Array:
+    """``a + b``, or the end of the type beyond which it is."""
+    if kind.itemsize < _WIDEST:
+        return _saturated(_wide(a) + _wide(b), kind)
+    total, ends = a + b, np.iinfo(kind)
+    if kind.kind == "u":
+        return np.where(total < a, kind.type(ends.max), total)
+    return np.where(((a ^ total) & (b ^ total)) < 0, _end(a), total)
+
+
+def _difference(kind: np.dtype[Any], a: Array, b: Array) -> Array:
+    """The same of ``a - b``."""
+    if kind.itemsize < _WIDEST:
+        return _saturated(_wide(a) - _wide(b), kind)
+    total = a - b
+    if kind.kind == "u":
+        return np.where(a < b, kind.type(0), total)
+    return np.where(((a ^ b) & (a ^ total)) < 0, _end(a), total)
+
+
+def _end(values: Array) -> Array:
+    """The end of their type to which values are nearer."""
+    ends = np.iinfo(values.dtype)
+    return np.where(values < 0, ends.min, ends.max).astype(values.dtype)
+
+
+def _apart(kind: np.dtype[Any], a: Array, b: Array) -> Array:
+    return np.maximum(a, b).astype(kind) - np.minimum(a, b).astype(kind)
 
 
 def _product(a: Array, b: Array) -> Array:
@@ -77,12 +112,15 @@ def shifted(values: Array, amounts: Array) -> Array:
 def _rounded_right(values: Array, amounts: Array) -> Array:
     """``values / 2 ** amounts`` to the nearest, halves up."""
     amounts = _wide(amounts)
-    half = shifted(np.ones_like(values), amounts - 1)
-    return shifted(values + np.where(amounts > 0, half, 0).astype(values.dtype), -amounts)
+    below = np.where(amounts > 0, shifted(values, 1 - amounts) & 1, 0)
+    return shifted(values, -amounts) + below.astype(values.dtype)
 
 
 def _bit_length(values: Array) -> Array:
-    return np.frexp(values.astype(np.float64))[1]  # exact for 32 bits
+    """That of values that are not negative. Floating-point numbers hold half of 64 bits."""
+    high = values >> (4 * values.dtype.itemsize)
+    low = np.frexp((values ^ (high << (4 * values.dtype.itemsize))).astype(np.float64))[1]
+    return np.where(high > 0, np.frexp(high.astype(np.float64))[1] + 4 * values.dtype.itemsize, low)
 
 
 def _unsigned(values: Array) -> Array:
@@ -94,8 +132,7 @@ def _leading(kind: np.dtype[Any], a: Array) -> Array:
 
 
 def _trailing(kind: np.dtype[Any], a: Array) -> Array:
-    lowest = _wide(_unsigned(a))
-    lowest &= -lowest
+    lowest = _unsigned(a) & _unsigned(-a)
     return np.where(lowest == 0, 8 * a.dtype.itemsize, _bit_length(lowest) - 1).astype(kind)
 
 
@@ -118,7 +155,7 @@ def _lerp(kind: np.dtype[Any], zero: Array, one: Array, weight: Array) -> Array:
 
 def _saturating_cast(kind: np.dtype[Any], a: Array) -> Array:
     if a.dtype.kind != "f":
-        return _saturated(_wide(a), kind)
+        return _saturated(a, kind)
     bounds = np.iinfo(kind)
     return np.clip(a.astype(np.float64), bounds.min, bounds.max).astype(np.int64).astype(kind)
 
@@ -215,12 +252,12 @@ def _conversion(types: Sequence[Type], wanted: Type) -> Type | None:
 def _joined(types: Sequence[Type], wanted: Type) -> Type | None:
     fit = len(types) in (1, 2, 4) and len(set(types)) == 1 and _is_integer(types[0])
     bits = len(types) * types[0][1] if fit else 0
-    return ("uint", bits) if 0 < bits <= 32 else None
+    return ("uint", bits) if 0 < bits <= 64 else None
 
 
 def _extracted(types: Sequence[Type], wanted: Type) -> Type | None:
     fit = len(types) == 2 and all(map(_is_integer, types)) and _is_integer(wanted)
-    return wanted if fit and wanted[1] <= types[0][1] <= 32 else None
+    return wanted if fit and wanted[1] <= types[0][1] else None
 
 
 def _chosen(types: Sequence[Type], wanted: Type) -> Type | None:
@@ -230,20 +267,25 @@ def _chosen(types: Sequence[Type], wanted: Type) -> Type | None:
 
 def _exact(value: Callable[..., Array]) -> Callable[..., Array]:
     """``value`` of the arguments in 64 bits, cut to the type that it has."""
-    return lambda kind, *arguments: value(*map(_wide, arguments)).astype(kind)
 
+    def made(kind: np.dtype[Any], *arguments: Array) -> Array:
+        wide = np.uint64 if kind == np.uint64 else np.int64
+        return value(*(one.astype(wide) for one in arguments)).astype(kind)
 
-def _clamped(value: Callable[..., Array]) -> Callable[..., Array]:
-    """The same, but brought into the range of that type."""
-    return lambda kind, *arguments: _saturated(value(*map(_wide, arguments)), kind)
+    return made
 
 
 def _concat(kind: np.dtype[Any], *parts: Array) -> Array:
     bits = 8 * parts[0].dtype.itemsize
-    joined = np.zeros((), np.int64)
+    joined = np.zeros((), kind)
     for number, part in enumerate(parts):
-        joined = joined | _wide(_unsigned(part)) << number * bits
-    return joined.astype(kind)
+        joined = joined | _unsigned(part).astype(kind) << number * bits
+    return joined
+
+
+def _mean(a: Array, b: Array) -> Array:
+    """Half the sum, which itself may not fit."""
+    return (a & b) + ((a ^ b) >> 1)
 
 
 def _first(kind: np.dtype[Any], a: Array, *_: Array) -> Array:
@@ -268,23 +310,22 @@ INTRINSICS: dict[str, Intrinsic] = {
     "concat_bits": Intrinsic(_joined, _concat, "Intrinsic"),
     "extract_bits": Intrinsic(
         _extracted,
-        lambda kind, a, b: shifted(_wide(_unsigned(a)), -_wide(b)).astype(kind),
+        lambda kind, a, b: shifted(_unsigned(a).astype(np.uint64), -_wide(b)).astype(kind),
         "Intrinsic",
     ),
     # Fixed point
     "abs": Intrinsic(
         _unsigned_of(1), lambda kind, a: abs(a if kind.kind == "f" else _wide(a)).astype(kind)
     ),
-    "absd": Intrinsic(
-        _unsigned_of(2),
-        lambda kind, a, b: abs(a - b if kind.kind == "f" else _wide(a) - _wide(b)).astype(kind),
+    "absd": Intrinsic(_unsigned_of(2), _apart),
+    "halving_add": Intrinsic(_integers(2), _exact(_mean)),
+    "halving_sub": Intrinsic(
+        _integers(2), _exact(lambda a, b: (a >> 1) - (b >> 1) - (~a & b & 1))
     ),
-    "halving_add": Intrinsic(_integers(2), _exact(lambda a, b: (a + b) >> 1)),
-    "halving_sub": Intrinsic(_integers(2), _exact(lambda a, b: (a - b) >> 1)),
-    "rounding_halving_add": Intrinsic(_integers(2), _exact(lambda a, b: (a + b + 1) >> 1)),
-    "sorted_avg": Intrinsic(_integers(2), _exact(lambda a, b: (a + b) >> 1)),
-    "saturating_add": Intrinsic(_integers(2), _clamped(_add)),
-    "saturating_sub": Intrinsic(_integers(2), _clamped(_sub)),
+    "rounding_halving_add": Intrinsic(_integers(2), _exact(lambda a, b: (a | b) - ((a ^ b) >> 1))),
+    "sorted_avg": Intrinsic(_integers(2), _exact(_mean)),
+    "saturating_add": Intrinsic(_integers(2), _sum),
+    "saturating_sub": Intrinsic(_integers(2), _difference),
     "saturating_cast": Intrinsic(_conversion, _saturating_cast),
     "rounding_shift_left": Intrinsic(_SHIFT, _exact(lambda a, b: _rounded_right(a, -b))),
     "rounding_shift_right": Intrinsic(_SHIFT, _exact(_rounded_right)),

@@ -321,10 +321,13 @@ def _unary(by: UnaryOperator) -> _Meaning:
     return lambda kind, a: Unary(by, a)
 
 
-def _on_the_way(value: _Meaning, *, saturates: bool = False) -> _Meaning:
-    """``value`` of the arguments widened with a sign, brought back to their type."""
+def _on_the_way(value: _Meaning, of_widest: _Meaning, *, saturates: bool = False) -> _Meaning:
+    """``value`` of the arguments widened with a sign, brought back to their type. Those of 64 bits
+    have no wider type: ``of_widest`` of them."""
 
     def made(kind: Type, a: Expr, b: Expr) -> Expr:
+        if kind.bits == I64.bits:
+            return of_widest(a, b)
         wide = Type(_wider(kind).bits, True)
         return _cast(kind, value(_cast(wide, a), _cast(wide, b)), saturates=saturates)
 
@@ -342,6 +345,29 @@ def _widened_shift(by: BinaryOperator) -> _Meaning:
     )
 
 
+def _mean(a: Expr, b: Expr) -> Expr:
+    return (a & b) + ((a ^ b) >> 1)
+
+
+def _half_of_difference(a: Expr, b: Expr) -> Expr:
+    return (a >> 1) - (b >> 1) - (Unary("~", a) & b & 1)
+
+
+def _saturating(sign: int) -> _Meaning:
+    """``a + sign * b`` of 64 bits, or the end of the type beyond which it is."""
+
+    def made(a: Expr, b: Expr) -> Expr:
+        kind, total = a.type, a + b if sign > 0 else a - b
+        if not kind.is_signed:
+            is_beyond = total < a if sign > 0 else a < b
+            return Select(is_beyond, Constant(kind.high if sign > 0 else 0, kind), total)
+        is_beyond = (a ^ total) & (b ^ total if sign > 0 else a ^ b) < 0
+        end = Select(a < 0, Constant(kind.low, kind), Constant(kind.high, kind))
+        return Select(is_beyond, end, total)
+
+    return made
+
+
 def _rounded(a: Expr, amount: Expr) -> Expr:
     """``a / 2 ** amount`` to the nearest, halves up; ``a`` has room for a bit more."""
     one = Constant(1, a.type)
@@ -351,6 +377,10 @@ def _rounded(a: Expr, amount: Expr) -> Expr:
 
 def _rounding_shift(sign: int) -> _Meaning:
     def made(kind: Type, a: Expr, amount: Expr) -> Expr:
+        if kind.bits == I64.bits:
+            by = _cast(I64, amount) if sign > 0 else -_cast(I64, amount)
+            below = Select(by > 0, _cast(kind, (a >> by - 1) & 1), Constant(0, kind))
+            return (a >> by) + below
         wide = _wider(kind)
         by = _cast(Type(wide.bits, True), amount)
         return _cast(kind, _rounded(_cast(wide, a), by if sign > 0 else -by))
@@ -427,12 +457,14 @@ _MEANINGS: Mapping[str, _Meaning] = {
     "extract_bits": _extract,
     "abs": lambda kind, a: _cast(kind, Unary("abs", a)),
     "absd": _binary("absd"),
-    "halving_add": _on_the_way(lambda a, b: (a + b) >> 1),
-    "halving_sub": _on_the_way(lambda a, b: (a - b) >> 1),
-    "rounding_halving_add": _on_the_way(lambda a, b: (a + b + 1) >> 1),
-    "sorted_avg": _on_the_way(lambda a, b: (a + b) >> 1),
-    "saturating_add": _on_the_way(lambda a, b: a + b, saturates=True),
-    "saturating_sub": _on_the_way(lambda a, b: a - b, saturates=True),
+    "halving_add": _on_the_way(lambda a, b: (a + b) >> 1, _mean),
+    "halving_sub": _on_the_way(lambda a, b: (a - b) >> 1, _half_of_difference),
+    "rounding_halving_add": _on_the_way(
+        lambda a, b: (a + b + 1) >> 1, lambda a, b: (a | b) - ((a ^ b) >> 1)
+    ),
+    "sorted_avg": _on_the_way(lambda a, b: (a + b) >> 1, _mean),
+    "saturating_add": _on_the_way(lambda a, b: a + b, _saturating(1), saturates=True),
+    "saturating_sub": _on_the_way(lambda a, b: a - b, _saturating(-1), saturates=True),
     "saturating_cast": lambda kind, a: _cast(kind, a, saturates=True),
     "rounding_shift_left": _rounding_shift(-1),
     "rounding_shift_right": _rounding_shift(1),
