@@ -81,7 +81,7 @@ def pipeline_json(stored: StoredPipeline) -> dict[str, Any]:
         "visibility": visibility(private=stored.private),
         **stored.description,
         "kernel": stored.kernel,
-        **dict.fromkeys(("params", "space", "not_tunable")),
+        **dict.fromkeys(("params", "space", "overflow", "not_tunable")),
     }
 
 

@@ -73,7 +73,8 @@ def derived(stored: StoredPipeline) -> dict[str, Any]:
     try:
         kernel = find_kernel(stored.kernel)
         problem = kernel.problem(None, Contract.STATIC, find_target(DEFAULT_TARGET))
-        return {"params": kernel_json(kernel)["params"], "space": space_json(problem)}
+        found = {"params": kernel_json(kernel)["params"], "space": space_json(problem)}
+        return {**found, "overflow": kernel.overflow(problem.workload.params) or None}
     except UserError as error:
         return {"not_tunable": error.message}
 

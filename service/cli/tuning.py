@@ -71,19 +71,27 @@ def tune(
             there = not isinstance(client, Here)
             baseline = read_baseline(options["baseline"], params, at_service=there)
             options = {**options, "baseline": baseline}
-        wanted = _kernel(client, kernel, pipeline, options)
+        wanted = _kernel(client, kernel, pipeline, params, options)
         (job,) = client.submit(wanted, params, **options)
         tell_submitted(client, [job])
         finish_job(client, job["job"], as_json=as_json)
 
 
 def _kernel(
-    client: BlockingClient, kernel: str | None, pipeline: Path | None, options: Mapping[str, Any]
+    client: BlockingClient,
+    kernel: str | None,
+    pipeline: Path | None,
+    params: Mapping[str, int],
+    options: Mapping[str, Any],
 ) -> str:
     """The kernel to tune, once the service has the pipeline or package that it is in."""
     if pipeline is not None:
         wanted: Visibility = options.get("visibility") or "shared"
-        return str(client.upload_pipeline(*read_file(pipeline), visibility=wanted)["kernel"])
+        found = client.upload_pipeline(*read_file(pipeline), visibility=wanted)
+        overflow = found["overflow"] or ""
+        if overflow and not any(f" {name}=" in overflow for name in params):
+            sys.stderr.write(f"{pipeline}: {overflow}\n")
+        return str(found["kernel"])
     assert kernel is not None  # noqa: S101 - one of them was required
     if not is_path(kernel):
         return kernel

@@ -69,6 +69,10 @@ class PipelineForm(BaseModel):
     space: dict[str, Any] | None = Field(
         description="The space derived for the default sizes; null where `params` is."
     )
+    overflow: str | None = Field(
+        description="Where it may overflow, which Halide leaves undefined, at the default sizes,"
+        " and parameters that exclude it; null in lists, or if nothing can."
+    )
     not_tunable: str | None = Field(description="Why it cannot be tuned; null if it can.")
 
 

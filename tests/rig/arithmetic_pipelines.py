@@ -98,9 +98,11 @@ EXPRESSIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "wide": (
-        "a, b = i64(i8(p)) << i64(56), (i64(i8(q)) << i64(56)) + i64(o)\n"
-        "c, d, u, v = i32(a >> i64(32)), i32(b >> i64(31)), u64(a), u64(b)\n"
-        "top = lambda value: u32(u64(value) >> u64(32))",
+        (
+            "a, b = i64(i8(p)) << i64(56), (i64(i8(q)) << i64(56)) + i64(o)\n"
+            "c, d, u, v = i32(a >> i64(32)), i32(b >> i64(31)), u64(a), u64(b)\n"
+            "top = lambda value: u32(u64(value) >> u64(32))"
+        ),
         (
             "i32_sat((i64(c) * i64(d) + (i64(1) << i64(30))) >> i64(31))",
             "i32((i64(c) + i64(d)) >> i64(1))",

@@ -243,6 +243,11 @@ class Kernel(ABC):
         """``inputs`` of any values, as near as callers may come to them: by default themselves."""
         return list(inputs)
 
+    def overflow(self, params: Mapping[str, int]) -> str:
+        """Where inputs of any values that :meth:`allowed_inputs` gives overflow in a way that makes
+        results undefined, and parameters that exclude it; empty by default: nowhere."""
+        return ""
+
     def references(
         self, params: Mapping[str, int], calls: Sequence[Sequence[Array]]
     ) -> list[list[Array]]:

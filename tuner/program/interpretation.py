@@ -92,8 +92,15 @@ def interpreted(
 
     Raises what :func:`bounded` does, and :class:`ProgramError` for inputs of another shape.
     """
+    return evaluated(bounded(program, sizes), inputs, scalars)
+
+
+def evaluated(
+    bounds: Bounds, inputs: Mapping[str, Array], scalars: Mapping[str, int]
+) -> dict[str, Array]:
+    """The same for a program whose ``bounds`` are known."""
     with np.errstate(all="ignore"):
-        return _Interpreter(bounded(program, sizes), inputs, scalars).outputs()
+        return _Interpreter(bounds, inputs, scalars).outputs()
 
 
 class _Interpreter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,8 @@ from tuner.program.intervals import Interval, Scope, of_type
 from tuner.program.loops import Buffer, Program, Stage, Update
 from tuner.program.printing import text_of
 
+_NARROWEST = 8
+"""Bits of types that are small enough as they are."""
 _OVERFLOWING = ("+", "-", "*", "//", "<<")
 
 
@@ -47,20 +50,27 @@ def overflows(bounds: Bounds) -> list[Overflow]:
 
 
 def without_overflow(program: Program, sizes: Mapping[str, int]) -> Program | None:
-    """``program`` with inputs declared to be as much smaller, by a power of two, as excludes
-    undefined overflow; ``None`` if nothing does."""
-    widest = max((one.type.bits for one in program.inputs), default=0)
-    for bits in range(widest + 1):
-        narrowed = tuple(
-            replace(one, low=-(-one.low >> bits), high=one.high >> bits)
-            if isinstance(one, Buffer)
-            else one
-            for one in program.arguments
+    """``program`` with inputs of more than 8 bits declared to be as much smaller, by a power of
+    two, as excludes undefined overflow; ``None`` if nothing does."""
+
+    def narrowed(bits: int) -> Program:
+        return replace(
+            program,
+            arguments=tuple(
+                replace(one, low=-(-one.low >> bits), high=one.high >> bits)
+                if isinstance(one, Buffer) and one.type.bits > _NARROWEST
+                else one
+                for one in program.arguments
+            ),
         )
-        candidate = replace(program, arguments=narrowed)
-        if not overflows(bounded(candidate, sizes)):
-            return candidate
-    return None
+
+    def overflowing(bits: int) -> bool:
+        return bool(overflows(bounded(narrowed(bits), sizes)))
+
+    most = max((one.type.bits - 2 for one in program.inputs), default=0)  # to -1, 0 and 1
+    if overflowing(most):
+        return None
+    return narrowed(bisect_left(range(most), 1, key=lambda bits: not overflowing(bits)))
 
 
 def _of_stage(bounds: Bounds, stage: Stage) -> Iterator[Overflow]:

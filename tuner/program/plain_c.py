@@ -181,6 +181,12 @@ class _Source:
         sizes = [f"{c_name(name)} = {self._bounds.sizes[name]}" for name in program.sizes]
         if sizes:
             yield f"enum {{ {', '.join(sizes)} }};"
+        for scalar in program.scalars:  # of others nothing is known
+            ends = {"<": (scalar.low, scalar.type.low), ">": (scalar.high, scalar.type.high)}
+            for by, (end, whole) in ends.items():
+                if end != whole:
+                    beyond = f"{c_name(scalar.name)} {by} {constant(end, scalar.type).text}"
+                    yield f"if ({beyond}) return CONSTRAINT_VIOLATED;"
         for table in program.tables:
             elements = ", ".join(constant(one, table.type).text for one in table.elements)
             yield f"static const {typename(table.type)} {c_name(table.name)}[] = {{{elements}}};"

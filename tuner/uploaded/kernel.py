@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
@@ -129,6 +130,21 @@ class PipelineKernel(Kernel):
     ) -> list[list[Array]]:
         return references(self.data, self.facts(params), calls)
 
+    def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
+        """Uniform over the range that is declared."""
+        made = []
+        for one in self.facts(params).inputs:
+            least, most = _ends(one)
+            made.append(rng.integers(least, most, one.extents[::-1], one.dtype, endpoint=True))
+        return made
+
+    def allowed_inputs(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        buffers = self.facts(params).inputs
+        return [array.clip(*_ends(one)) for one, array in zip(buffers, inputs, strict=True)]
+
+    def overflow(self, params: Mapping[str, int]) -> str:
+        return self._analysed(self._sizes(params), False).overflow
+
     def edge_inputs(self, params: Mapping[str, int]) -> dict[str, list[Array]]:
         inputs = [spec for spec in self.buffers(params) if spec.role == "input"]
         lowest = [np.full(spec.shape, np.iinfo(spec.dtype).min, spec.dtype) for spec in inputs]
@@ -159,6 +175,9 @@ class PipelineKernel(Kernel):
         opened = deserialized(self.data, mirrored if facts.folds else bytes)
         inputs = [opened.inputs[buffer.name] for buffer in facts.inputs]
         first, *more = opened.outputs
+        for one in facts.scalars:
+            if one.decides:  # numbers for Halide; the code refuses any other
+                opened.scalars[one.name].set_range(one.value, one.value)
         scalars = list(opened.scalars.values())
         return HalidePipeline(inputs, first, opened.stages, scalars, more)
 
@@ -272,7 +291,20 @@ class PipelineKernel(Kernel):
     def program(self, params: Mapping[str, int]) -> Program:
         if isinstance(self._program, ProgramError):
             raise copy(self._program)
-        return self._program
+        program = self._program
+        facts = self.facts(params)
+        # Inputs and scalars are each in the order of their names.
+        scalars, buffers = (
+            zip(program.scalars, facts.scalars, strict=True),
+            zip(program.inputs, facts.inputs, strict=True),
+        )
+        ends = {own.name: (one.value, one.value) for own, one in scalars if one.decides}
+        ends |= {own.name: _ends(one) for own, one in buffers if one.ends}
+        arguments = tuple(
+            replace(one, low=ends[one.name][0], high=ends[one.name][1]) if one.name in ends else one
+            for one in program.arguments
+        )
+        return replace(program, arguments=arguments) if ends else program
 
     @cached_property
     def _program(self) -> Program | ProgramError:
@@ -314,6 +346,13 @@ def _whole_bytes(problem: Problem) -> int | None:
     if problem.contract is Contract.STATIC:
         return None
     return problem.target.vector_alignment_bytes if problem.contract is Contract.EXTENT else 1
+
+
+def _ends(buffer: BufferFacts) -> tuple[int, int]:
+    """The least and the greatest value of its elements."""
+    whole = np.iinfo(buffer.dtype)
+    least, most = buffer.ends or (int(whole.min), int(whole.max))
+    return least, most
 
 
 def _spec(buffer: BufferFacts, *, is_input: bool) -> BufferSpec:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from tuner.codegen.halide.uploads.expressions import divided
 from tuner.errors import UserError
 from tuner.space.derivation import BufferFacts, PipelineFacts, StageFacts, UpdateFacts
 from tuner.space.derivation.facts import ScalarFacts
+from tuner.uploaded import PipelineKernel
 
 _FACTS = PipelineFacts(
     (BufferFacts("a", "uint8", (-1,), (10,)),),
@@ -44,8 +47,11 @@ _FACTS = PipelineFacts(
     (ScalarFacts("s", "int8", -3),),
 )
 _SIZE = SizeParam("x", 8, "extent", 1, 65536, is_extent=True, is_optional=False)
-GOOD: dict[str, Any] = json.loads(json.dumps({**asdict(_FACTS), "params": [asdict(_SIZE)]}))
+GOOD: dict[str, Any] = json.loads(
+    json.dumps({**asdict(_FACTS), "params": [asdict(_SIZE)], "overflow": ""})
+)
 
+ENDS = ("least", "most")
 PREAMBLE = """
 import base64, sys
 import halide as hl
@@ -66,11 +72,8 @@ REFUSED = {
     ),
     "float": ("h = hl.Func('h')\nh[x, y] = floats[x, y]\nout = hl.Pipeline(h)", "float32"),
     "wide": (
-        (
-            "h, w = hl.Func('h'), hl.Func('w')\nw[x, y] = hl.u64(f[x, y]) * hl.u64(f[x, y])\n"
-            "h[x, y] = hl.u8(w[x, y] >> hl.u64(5))\nout = hl.Pipeline(h)"
-        ),
-        "64 bits",
+        "h = hl.Func('h')\nh[x, y] = hl.u64(f[x, y]) << hl.u64(40)\nout = hl.Pipeline(h)",
+        "output h is of uint64; integers of 8, 16 or 32 bits",
     ),
 }
 
@@ -168,6 +171,174 @@ def test_bounds_that_nobody_chose_leave_most_values_alone(dtype, clamped):
     pixels = np.arange(256, dtype=np.uint8).reshape(4, 64)
     ((output,),) = reference_outputs(data, found.facts, [[pixels]])
     assert len(np.unique(output)) >= 64
+
+
+WINDOWS = """
+begin, width, step = (hl.Param(hl.Int(32), n) for n in ("begin", "width", "step"))
+r = hl.RDom([(begin, width)], "r")
+r.where(x * step + r.x < image.width())
+near = hl.Func("near")
+near[x, y] = image[hl.clamp(x, 0, image.width() - 1), y]
+h = hl.Func("h")
+h[x, y] = hl.u8(0)
+h[x, y] = hl.max(h[x, y], near[x * step + r.x, y])
+out = hl.Pipeline(h)
+"""
+
+
+@pytest.mark.slow
+def test_windows_are_as_long_as_scalars_and_as_far_apart():
+    data, rng = made(WINDOWS), np.random.default_rng(6)
+    for _ in range(4):
+        begin, width, step = map(int, rng.integers((0, 1, 1), (3, 6, 4)))
+        sizes = {"x": 20, "y": 3, "image_0": 40, "begin": begin, "width": width, "step": step}
+        facts = analyse_pipeline(data, sizes).facts
+        near, greatest = facts.stages
+        assert greatest.updates[0].rvars == (("r$x", width),)
+        assert near.extents == (19 * step + width, 3)
+        image = rng.integers(0, 256, (3, 40), np.uint8)
+        ((output,),) = reference_outputs(data, facts, [[image]])
+        for at in range(20):
+            first = at * step + begin
+            window = image[:, min(first, 40) : at * step + begin + width]
+            assert (output[:, at] == window.max(axis=1, initial=0)).all()
+
+
+MEAN = """
+begin, width, every = (hl.Param(hl.Int(32), n) for n in ("begin", "width", "every"))
+r = hl.RDom([(begin, width)], "r")
+spread, total, h = hl.Func("spread"), hl.Func("total"), hl.Func("h")
+spread[x, y] = image[x / every, y]
+total[x, y] = hl.u32(0)
+total[x, y] += hl.u32(spread[x + r.x, y])
+h[x, y] = hl.u8((total[x, y] + hl.u32(width / 2)) / hl.u32(width))
+out = hl.Pipeline(h)
+"""
+
+
+@pytest.mark.slow
+def test_inputs_reach_as_far_as_scalars_say():
+    data, rng = made(MEAN), np.random.default_rng(7)
+    for _ in range(4):
+        begin, width, every = map(int, rng.integers((0, 1, 1), (9, 9, 4)))
+        sizes = {"x": 16, "y": 2, "begin": begin, "width": width, "every": every}
+        facts = analyse_pipeline(data, sizes).facts
+        (image,), (spread, _, _) = facts.inputs, facts.stages
+        assert image.extents == ((15 + begin + width - 1) // every + 1, 2)
+        assert spread.extents == (15 + width, 2)
+        pixels = rng.integers(0, 256, image.extents[::-1], np.uint8)
+        ((output,),) = reference_outputs(data, facts, [[pixels]])
+        wide = pixels.repeat(every, axis=1).astype(np.int64)
+        for at in range(16):
+            window = wide[:, at + begin : at + begin + width]
+            assert (output[:, at] == (window.sum(1) + width // 2) // width).all()
+
+
+PRODUCT = """
+left, right = hl.ImageParam(hl.UInt(8), 2, "left"), hl.ImageParam(hl.UInt(8), 2, "right")
+depth = left.dim(0).extent() / 4 * 4
+r = hl.RDom([(0, depth)], "r")
+sums, h = hl.Func("sums"), hl.Func("h")
+sums[x, y] = hl.u32(0)
+sums[x, y] += hl.u32(left[r.x, y]) * hl.u32(right[x, r.x])
+h[x, y] = hl.u8(sums[x, y] >> 8)
+out = hl.Pipeline(h)
+"""
+
+
+@pytest.mark.slow
+def test_an_extent_follows_that_of_another_input():
+    found = analyse_pipeline(made(PRODUCT), {"x": 32, "y": 8, "left_0": 22})
+    extents = {buffer.name: buffer.extents for buffer in found.facts.inputs}
+    assert extents == {"left": (22, 8), "right": (32, 20)}
+    assert found.facts.stages[0].updates[0].rvars == (("r$x", 20),)
+    assert {one.name for one in found.params if one.is_extent} == {"x", "y", "left_0"}
+
+
+SCALED = """
+other = hl.ImageParam(hl.UInt(8), 2, "other")
+names = ("factor", "more", "shift", "zero")
+kinds = (hl.Int(16), hl.Int(32), hl.UInt(16), hl.UInt(8))
+factor, more, shift, zero = (hl.Param(kind, name) for name, kind in zip(names, kinds))
+h = hl.Func("h")
+one = hl.widening_mul((hl.i16(image[x, y]) - hl.i16(zero)) << 6, factor)
+two = hl.rounding_mul_shift_right(hl.i32(other[x, y]) << 12, more, 31)
+h[x, y] = hl.u8_sat(hl.rounding_shift_right(hl.i16_sat((one + two) >> 8), hl.min(shift, 15)))
+out = hl.Pipeline(h)
+"""
+
+
+@pytest.mark.slow
+def test_outputs_follow_each_input_at_default_scalars():
+    data, rng = made(SCALED), np.random.default_rng(8)
+    found = analyse_pipeline(data, {"x": 64, "y": 8})
+    defaults = {one.name: one.default for one in found.params}
+    assert {one.name: one.value for one in found.facts.scalars}.items() <= defaults.items()
+    one, two, three = rng.integers(0, 256, (3, 8, 64), np.uint8)
+    ((before,),) = reference_outputs(data, found.facts, [[one, two]])
+    for inputs in ([three, two], [one, three]):
+        ((after,),) = reference_outputs(data, found.facts, [inputs])
+        assert len(np.unique(after.astype(int) - before)) > 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("value", "has_vectors"),
+    [
+        ("hl.i32_sat((hl.i64(p) * q + hl.i64(1 << 30)) >> hl.i64(31))", True),
+        ("hl.i32((hl.i64(p) + q) >> hl.i64(1))", True),
+        ("hl.i32((hl.i64(p) * q) >> hl.i64(20))", False),
+    ],
+)
+def test_64_bits_on_the_way_have_vectors_where_hvx_has_instructions(value, has_vectors):
+    words = "a, b = (hl.ImageParam(hl.Int(32), 2, n) for n in 'ab')\np, q = a[x, y], b[x, y]\n"
+    data = made(f"{words}h = hl.Func('h')\nh[x, y] = {value}\nout = hl.Pipeline(h)")
+    (stage,) = analyse_pipeline(data, {}).facts.stages
+    assert stage.divides == (() if has_vectors else ("*",))
+
+
+@pytest.mark.slow
+def test_sums_of_64_bits_have_no_vectors():
+    data = made(
+        "s, h, r = hl.Func('s'), hl.Func('h'), hl.RDom([(0, 9)], 'r')\ns[x, y] = hl.i64(0)\n"
+        "s[x, y] += hl.i64(image[x + r.x, y]) * hl.i64(image[x, y]) << hl.i64(20)\n"
+        "h[x, y] = hl.u8(s[x, y] >> hl.i64(28))\nout = hl.Pipeline(h)"
+    )
+    sums, last = analyse_pipeline(data, {"x": 64, "y": 4}).facts.stages
+    assert (sums.bits, sums.divides, last.divides) == (64, ("*",), ("*",))
+
+
+TRANSFORM = """
+block, basis = (hl.ImageParam(hl.Int(16), 2, n) for n in ("block", "basis"))
+r, sums = hl.RDom([(0, 8)], "r"), hl.Func("sums")
+sums[x, y] = 0
+sums[x, y] += hl.i32(block[r.x, y]) * hl.i32(basis[x, r.x])
+out = hl.Pipeline(sums)
+"""
+
+
+@pytest.mark.slow
+def test_overflow_is_told_with_ranges_that_exclude_it():
+    data = made(TRANSFORM)
+    kernel = PipelineKernel("transform", data, partial(_analysed, data))
+    whole = kernel.workload({"x": 8, "y": 8}).params
+    told = kernel.overflow(whole)
+    assert "the stage sums may overflow in its update 0" in told
+    ranges = {name: int(value) for name, value in re.findall(r"-p (\w+)=(-?\d+)", told)}
+    assert ranges.keys() == {f"{name}_{end}" for name in ("block", "basis") for end in ENDS}
+    params = kernel.workload({"x": 8, "y": 8, **ranges}).params
+    assert not kernel.overflow(params)
+    assert kernel.overflow({**params, "block_least": 4 * ranges["block_least"]})
+    extremes = [np.full((8, 8), end, np.int16) for end in (-(1 << 15), (1 << 15) - 1)]
+    drawn = kernel.inputs(params, np.random.default_rng(9))
+    for basis, block in (drawn, kernel.allowed_inputs(params, extremes)):
+        for name, values in (("basis", basis), ("block", block)):
+            assert ranges[f"{name}_least"] <= values.min() <= values.max()
+            assert values.max() <= ranges[f"{name}_most"]
+
+
+def _analysed(data, sizes, is_open):
+    return analyse_pipeline(data, dict(sizes), is_open=is_open)
 
 
 @pytest.mark.slow

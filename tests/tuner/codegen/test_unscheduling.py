@@ -8,10 +8,14 @@ import random
 import subprocess
 import sys
 
+import numpy as np
+
 from tuner.codegen.halide.uploads.contents import checked
+from tuner.codegen.halide.uploads.program import program_of
 from tuner.codegen.halide.uploads.rewriting import rewritten
 from tuner.codegen.halide.uploads.serialized import read, written
 from tuner.codegen.halide.uploads.unscheduling import unscheduled
+from tuner.program.interpretation import interpreted
 
 DIRECTIVES = (
     "f.compute_root().memoize()",
@@ -33,6 +37,7 @@ DIRECTIVES = (
     "g.update().split(r.x, rxo, rxi, 2).atomic().vectorize(rxi)",
     "g.update().allow_race_conditions().vectorize(x, 64)",
     "g.specialize(hl.sin(hl.f32(image.width())) > 0).vectorize(x, 128)",
+    "g.specialize(g.output_buffer().dim(0).extent() % 128 == 0).vectorize(x, 128)",
     "h.compute_root().compute_with(f.compute_root(), y)",
 )
 PROGRAM = """
@@ -85,3 +90,16 @@ def test_a_schedule_leaves_the_algorithm() -> None:
         assert data != plain, directives
         checked(data)
         assert rewritten(data) == algorithm, directives
+
+
+def test_partial_sums_are_read_as_the_algorithm() -> None:
+    whole, apart = serialized([[], ["g.update().rfactor(r.x, hl.Var('u')).compute_root()"]])
+    sizes = {"g_extent_0": 24, "g_extent_1": 5}
+    images = np.random.default_rng(3).integers(0, 256, (6, 27), np.uint8)
+    found = []
+    for data in (whole, apart):
+        program = program_of(data)
+        (values,) = interpreted(program, sizes, {"image": images}, {}).values()
+        found.append((len(program.stages), values))
+    assert found[1][0] == found[0][0] + 1
+    assert (found[0][1] == found[1][1]).all()

@@ -87,6 +87,18 @@ int halide_error_constraint_violated(context c, const char *var, int value, cons
     return fail(-8, "constraint violated: %s (%d) == %s (%d)", var, value, constrained,
                 constrained_value);
 }
+int halide_error_param_too_small_i64(context c, const char *name, int64_t given, int64_t least) {
+    return (void)c, fail(-9, "%s is %d, less than %d", name, (int)given, (int)least);
+}
+int halide_error_param_too_small_u64(context c, const char *name, uint64_t given, uint64_t least) {
+    return halide_error_param_too_small_i64(c, name, (int64_t)given, (int64_t)least);
+}
+int halide_error_param_too_large_i64(context c, const char *name, int64_t given, int64_t most) {
+    return (void)c, fail(-10, "%s is %d, more than %d", name, (int)given, (int)most);
+}
+int halide_error_param_too_large_u64(context c, const char *name, uint64_t given, uint64_t most) {
+    return halide_error_param_too_large_i64(c, name, (int64_t)given, (int64_t)most);
+}
 int halide_error_out_of_memory(context c) { return (void)c, fail(-11, "out of memory"); }
 int halide_error_buffer_argument_is_null(context c, const char *name) {
     (void)c;

@@ -48,10 +48,10 @@ class StageFacts:
 
     ``dimensions`` and ``extents`` are innermost first. ``bits`` is the size of a value; a
     place has ``values`` of them (several in a tuple); ``narrowest_bits`` and ``widest_bits`` are
-    those of any integer of at most 32 bits met in its definitions, its operands included. ``reads`` counts how often
-    each other stage is read, seen through stages that always stay inline. ``clamped`` is true if
-    widening what is computed of it reads no input, nor another output, beyond its ends, whatever
-    its producers do.
+    those of any integer of at most 32 bits met in its definitions, its operands included. ``reads``
+    counts how often each other stage is read, seen through stages that always stay inline.
+    ``clamped`` is true if widening what is computed of it reads no input, nor another output,
+    beyond its ends, whatever its producers do.
     ``operations`` measures its definitions. ``divides`` are the dimensions, ``*`` for all, along
     which it has no vectors, because it divides 32 bits by other than powers of two, or Halide makes
     wrong code or none of them (``_wrong_in_vectors`` of the analysis). ``strided``
@@ -107,7 +107,8 @@ class BufferFacts:
     """An input or output: its NumPy dtype, and the region of it that is used, innermost first.
 
     ``free`` are the dimensions whose extent no output decides (clamped or reduced over): the
-    caller chooses them. ``loose`` is as in :class:`tuner.problem.buffers.BufferSpec`.
+    caller chooses them. ``loose`` is as in :class:`tuner.problem.buffers.BufferSpec`. ``ends`` are
+    the least and greatest value that elements are declared to have; empty for those of the type.
     """
 
     name: str
@@ -116,15 +117,18 @@ class BufferFacts:
     extents: tuple[int, ...]
     free: tuple[int, ...] = ()
     loose: int = 0
+    ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class ScalarFacts:
-    """A value that the caller passes: its NumPy dtype, and what it is at these sizes."""
+    """A value that the caller passes: its NumPy dtype, and what it is at these sizes. It
+    ``decides`` if other elements would be read or stored, or others as often, at another value."""
 
     name: str
     dtype: str
     value: int
+    decides: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from tuner.codegen.halide.uploads.contents import (
     checked,
     placing,
 )
+from tuner.codegen.halide.uploads.defaults import amounts, lively
 from tuner.codegen.halide.uploads.demands import demands_of
 from tuner.codegen.halide.uploads.deserialized import Deserialized, deserialized
 from tuner.codegen.halide.uploads.expressions import (
@@ -48,8 +49,11 @@ from tuner.codegen.halide.uploads.expressions import (
     strided_reads,
     words_of,
 )
+from tuner.codegen.halide.uploads.interpretation import steps_of
 from tuner.codegen.halide.uploads.intrinsics import Type
+from tuner.codegen.halide.uploads.overflowing import told_overflow
 from tuner.codegen.halide.uploads.rewriting import MIRRORS, mirrored, pinned, unmirrored
+from tuner.codegen.halide.uploads.unscheduling import without_schedule
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     BufferFacts,
@@ -103,8 +107,10 @@ def analyse(
     Works in the current directory. Raises ``NotTunableError``, or what Halide raises.
     """
     contents = checked(data)
+    data = without_schedule(data)  # most of it, often: it is read again and again from here on
     sizes = Sizes(given)
-    scalars, fixed = _scalars(contents, sizes)
+    scalars = _scalars(contents, sizes)
+    fixed = {name: one.value for name, one in scalars.items() if one.decides}
 
     def opened_with(change: Callable[[bytes], bytes] = bytes) -> Deserialized:
         return deserialized(data, lambda own: pinned(change(own), fixed))
@@ -115,61 +121,110 @@ def analyse(
     helpers = _helpers(opened, _definitions(opened), is_open=is_open)
     _schedule_apart(opened, helpers)
     outputs, lowered = _outputs(opened, contents.funcs, sizes)
-    ends = {}
-    for name, dimensions in asked(contents).items():
-        for number in sorted(dimensions):
-            one = ends[name, number] = sizes.ends(name, number, lowered.required[name][number])
-            fixed |= {f"{name}.min.{number}": one.least, f"{name}.extent.{number}": one.extent}
+    ends = {
+        (name, number): sizes.ends(name, number, lowered.required[name][number])
+        for name, dimensions in asked(contents).items()
+        for number in sorted(dimensions)
+    }
+    told = {**fixed, **_values({at: one for at, one in ends.items() if not one.is_free})}
+    fixed |= _values(ends)
     if ends:
         opened = opened_with(change)
         _schedule_apart(opened, helpers)
         _set_bounds(opened, outputs)
         lowered = _lower(opened)
-    inputs = []
-    for name, entry in opened.inputs.items():
-        own = []
-        for number, needs in enumerate(lowered.required[name]):
-            one = ends.get((name, number)) or sizes.ends(name, number, needs)
-            entry.dim(number).set_bounds(one.least, one.extent)
-            own.append(one)
-        free = tuple(number for number, one in enumerate(own) if one.is_free)
-        mins, extents = tuple(one.least for one in own), tuple(one.extent for one in own)
-        kind = _dtype(contents.inputs[name][0], f"input {name}")
-        inputs.append(BufferFacts(name, kind, mins, extents, free))
+    inputs = [
+        _input(entry, contents.inputs[name][0], lowered.required[name], ends, sizes)
+        for name, entry in opened.inputs.items()
+    ]
     may_fold = not (is_open or folds) and any(map(MIRRORS.match, helpers))
     if may_fold and _folds(opened_with(unmirrored), inputs, outputs):
         return analyse(data, given, folds=True)
     texts = _definitions(opened)
-    lowered = _lower(opened).text
+    numbered = checked(pinned(data, fixed))
+    steps = steps_of(numbered)
+    text = _lower(opened).text
     wrong = _wrong_in_vectors(opened, helpers)
     stages = [
-        _stage(name, opened, texts, helpers, lowered, outputs, wrong)
+        _stage(name, opened, texts, helpers, text, outputs, wrong, steps[name])
         for name in opened.stages
         if name not in helpers
     ]
     inputs, outputs = list(map(sizes.loose, inputs)), list(map(sizes.loose, outputs))
+    inputs = list(map(sizes.ranged, inputs))
     written = {stage.name: stage.extents for stage in stages if stage.is_output}
+    found = _chosen(pinned(data, told), contents, sizes, scalars)
     facts = PipelineFacts(
         tuple(inputs),
         tuple(outputs),
         tuple(stages),
-        tuple(scalars),
-        demands_of(checked(pinned(data, fixed)), inputs, written),
+        tuple(found),
+        demands_of(numbered, inputs, written),
         folds,
     )
-    return {**asdict(facts), "params": sizes.params()}
+    fixed |= {one.name: one.value for one in found}
+    overflow = told_overflow(checked(pinned(data, fixed)), facts, sizes.ranges)
+    return {**asdict(facts), "params": sizes.params(), "overflow": overflow}
 
 
-def _scalars(contents: Contents, sizes: Sizes) -> tuple[list[ScalarFacts], dict[str, int]]:
-    """The scalar inputs, and the values of those that decide what is read and how often."""
-    bounds = bounding(contents)
-    found = [
-        sizes.scalar(name, _dtype(kind, f"scalar {name}"), bounds.get(name, set()))
-        for name, (kind, rank) in sorted(contents.inputs.items())
-        if rank < 0
-    ]
-    decisive = placing(contents)
-    return found, {one.name: one.value for one in found if one.name in decisive}
+def _values(ends: Mapping[tuple[str, int], Ends]) -> dict[str, int]:
+    """What expressions that ask for ``ends`` of inputs are told."""
+    return {
+        f"{name}.{what}.{number}": value
+        for (name, number), one in ends.items()
+        for what, value in (("min", one.least), ("extent", one.extent))
+    }
+
+
+def _input(
+    entry: hl.ImageParam,
+    kind: Type,
+    required: Sequence[tuple[str, str]],
+    ends: Mapping[tuple[str, int], Ends],
+    sizes: Sizes,
+) -> BufferFacts:
+    """An input, of which ``required`` is read; the pipeline asks for ``ends``."""
+    name, own = entry.name(), []
+    for number, needs in enumerate(required):
+        one = ends.get((name, number)) or sizes.ends(name, number, needs)
+        entry.dim(number).set_bounds(one.least, one.extent)
+        own.append(one)
+    free = tuple(number for number, one in enumerate(own) if one.is_free)
+    mins, extents = tuple(one.least for one in own), tuple(one.extent for one in own)
+    return BufferFacts(name, _dtype(kind, f"input {name}"), mins, extents, free)
+
+
+def _scalars(contents: Contents, sizes: Sizes) -> dict[str, ScalarFacts]:
+    bounds, decisive = bounding(contents), placing(contents)
+    found = {}
+    for name, (kind, rank) in sorted(contents.inputs.items()):
+        if rank < 0:
+            dtype = _dtype(kind, f"scalar {name}")
+            one = sizes.scalar(name, dtype, _usual(dtype, bounds.get(name, ())))
+            found[name] = replace(one, decides=name in decisive)
+    return found
+
+
+def _chosen(
+    data: bytes, contents: Contents, sizes: Sizes, usual: Mapping[str, ScalarFacts]
+) -> list[ScalarFacts]:
+    """The scalars with values at which outputs follow inputs, where nobody chose them. Bounds keep
+    theirs, and those that decide places, on which ``data`` does not depend."""
+    values = {name: one.value for name, one in usual.items()}
+    decisive = {name for name, one in usual.items() if one.decides}
+    ends = bounding(contents).keys() - amounts(contents)
+    free = sizes.unchosen() - decisive - ends
+    values = lively(checked(data), values, free)
+    return [sizes.chosen(one, values[name]) for name, one in usual.items()]
+
+
+def _usual(dtype: str, operand_of: Collection[str]) -> int:
+    """The value of a scalar until another is chosen. ``operand_of`` are ``Min`` and ``Max`` where
+    it is one of theirs."""
+    if len(operand_of) != 1:
+        return _SCALAR
+    least, most = _whole(dtype)
+    return least + _BEYOND_BOUND if "Max" in operand_of else most - _BEYOND_BOUND
 
 
 def _schedule_apart(opened: Deserialized, helpers: Collection[str]) -> None:
@@ -324,6 +379,7 @@ def _stage(
     lowered: str,
     outputs: Sequence[BufferFacts],
     wrong: frozenset[str],
+    steps: Sequence[Mapping[str, int]],
 ) -> StageFacts:
     func = opened.stages[name]
     seen = _through_helpers(name, texts, helpers)
@@ -348,7 +404,8 @@ def _stage(
         clamped=_is_clamped(name, opened, texts),
         operations=sum(map(operations_of, seen)),
         updates=tuple(
-            _update(func, index, lowered, known) for index in range(func.num_update_definitions())
+            _update(func, index, steps[index], known)
+            for index in range(func.num_update_definitions())
         ),
         values=len(func.types()),
         divides=(EVERY_DIMENSION,) if name in wrong else _divides(seen, dimensions),
@@ -373,11 +430,11 @@ def _stage(
 def _wrong_in_vectors(opened: Deserialized, helpers: frozenset[str]) -> frozenset[str]:
     """Stages that Halide 21 computes wrongly in vectors, or not at all, whatever the schedule.
 
-    The latter have vectors of 64 bits left once Halide has found what HVX has instructions for, such
-    as the rounding high half of a product. The former widen bytes, compute with 32 bits what fits 16, and shift it right. Halide makes that a
-    ``widening_shift_right`` of 16 bits, for which HVX has no instruction, and then takes the order
-    of its operand's lanes, which widening has changed, for that of its wider result
-    (``is_interleavable`` in HexagonOptimize.cpp).
+    The latter have vectors of 64 bits left once Halide has found what HVX has instructions for,
+    such as the rounding high half of a product. The former widen bytes, compute with 32 bits what
+    fits 16, and shift it right. Halide makes that a ``widening_shift_right`` of 16 bits, for which
+    HVX has no instruction, and then takes the order of its operand's lanes, which widening has
+    changed, for that of its wider result (``is_interleavable`` in HexagonOptimize.cpp).
     """
     guard = hl.TailStrategy.GuardWithIf
     for name, func in opened.stages.items():
@@ -468,7 +525,9 @@ def _allocated(name: str, dimensions: Sequence[str], lowered: str) -> tuple[int,
     return tuple(int(one) for one in factors)
 
 
-def _update(func: hl.Func, index: int, lowered: str, known: frozenset[str]) -> UpdateFacts:
+def _update(
+    func: hl.Func, index: int, steps: Mapping[str, int], known: frozenset[str]
+) -> UpdateFacts:
     name = func.name()
     places = [printed(arg) for arg in func.update_args(index)]
     names = [arg.name() for arg in func.args()]
@@ -482,10 +541,7 @@ def _update(func: hl.Func, index: int, lowered: str, known: frozenset[str]) -> U
             for number, (var, place) in enumerate(zip(names, places, strict=True))
             if var == place and all(indices[number] == var for indices in own)
         ),
-        rvars=tuple(
-            (rvar.name(), _loop_extent(f"{name}.s{index + 1}.{rvar.name()}", lowered))
-            for rvar in func.rvars(index)
-        ),
+        rvars=tuple((rvar.name(), steps[rvar.name()]) for rvar in func.rvars(index)),
         scans=any(list(indices) != places for indices in own),
         combines=combination(value, name) if len(own) == 1 else "",
         # Halide 21 mistakes the signs of a scalar and a vector that differ in it (vrmpy).
@@ -503,7 +559,7 @@ def _loop_extent(loop: str, lowered: str) -> int:
     for found in re.findall(pattern, lowered):
         extent = arguments_of(f"({found})", 0)[-1]
         if not _NUMBER.fullmatch(extent):
-            raise NotTunableError(f"the extent of its reduction {loop} is not fixed")
+            raise NotTunableError(f"the extent of its loop {loop} is not fixed")
         extents.append(int(extent))
     return max(extents, default=1)
 
@@ -512,7 +568,12 @@ _DEFAULTS = {1: (16384,), 2: (256, 64), 3: (64, 32, 8), 4: (32, 16, 16, 1)}
 """Extents of an output by its dimensions, innermost first, until others are chosen: enough
 for vectors, and few enough that the unscheduled code runs in seconds."""
 _OTHERWISE = 4
+_DECLARED_BYTES = 2
+"""Of elements whose range may be declared."""
 _FREE = 64
+_FEW = 4
+"""Of dimensions beyond those, which are the windows of filters: of what follows them all, too much
+would be computed."""
 _LARGEST = 65536
 _SCALAR = 1
 """The value of a scalar until another is chosen: 0 would make nothing of many pipelines."""
@@ -536,6 +597,9 @@ class Sizes:
 
     given: Mapping[str, int]
     _names: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _scalars: dict[str, str] = field(default_factory=dict)
+    ranges: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By input, the parameters that its elements are declared by."""
     _first: tuple[int, ...] = ()
     _dimensions: tuple[str, ...] = ()
 
@@ -572,20 +636,29 @@ class Sizes:
             return Ends(first, least + extent - first, is_free=False)
         own = self._named(f"{name}_{number}", f"input_{number}")
         usual = self._first[number] if number < len(self._first) else _FREE
+        if number >= len(_DEFAULTS):
+            usual = _FEW
         extent = self._extent(own, f"extent of {name} in dimension {number}", usual)
         return Ends(0, extent, is_free=True)
 
-    def scalar(self, name: str, dtype: str, operand_of: Collection[str]) -> ScalarFacts:
-        """The scalar input ``name``: its value is a parameter. ``operand_of`` are ``Min`` and
-        ``Max`` where it is one of theirs."""
+    def scalar(self, name: str, dtype: str, usual: int) -> ScalarFacts:
+        """The scalar input ``name``: its value is a parameter."""
         own = self._named(name, f"scalar_{len(self._names)}")
-        bounds = np.iinfo(dtype)
-        least, most = int(bounds.min), int(bounds.max)
-        doc, usual = f"value of the scalar {name}", _SCALAR
-        if len(operand_of) == 1:
-            usual = least + _BEYOND_BOUND if "Max" in operand_of else most - _BEYOND_BOUND
+        least, most = _whole(dtype)
+        doc = f"value of the scalar {name}"
         self._add(own, usual, doc, minimum=least, maximum=most, is_extent=False)
+        self._scalars[name] = own
         return ScalarFacts(name, dtype, self.given.get(own, usual))
+
+    def unchosen(self) -> set[str]:
+        """The scalars that have no given value."""
+        return {name for name, own in self._scalars.items() if own not in self.given}
+
+    def chosen(self, scalar: ScalarFacts, value: int) -> ScalarFacts:
+        """``scalar`` at another ``value``, which becomes its default."""
+        if value != scalar.value:
+            self._names[self._scalars[scalar.name]]["default"] = value
+        return replace(scalar, value=value)
 
     def loose(self, buffer: BufferFacts) -> BufferFacts:
         """``buffer`` with what is taken back of its promises: a parameter too. Ask after all that
@@ -599,13 +672,34 @@ class Sizes:
         self._add(own, 0, doc, minimum=0, maximum=rank, is_extent=False, is_optional=True)
         return replace(buffer, loose=self.given.get(own, 0))
 
+    def ranged(self, buffer: BufferFacts) -> BufferFacts:
+        """Input ``buffer`` with the range that its elements are declared to have, which has
+        parameters too where it matters: those of bytes overflow nothing that is added up."""
+        least, most = whole = _whole(buffer.dtype)
+        if np.dtype(buffer.dtype).itemsize < _DECLARED_BYTES:
+            return buffer
+        ends, named = [], []
+        limits: dict[str, Any] = {"minimum": least, "maximum": most, "is_extent": False}
+        for end, usual in (("least", least), ("most", most)):
+            own = self._named(f"{buffer.name}_{end}", end)
+            doc = f"{end} that elements of {buffer.name} are, as results are verified"
+            self._add(own, usual, doc, **limits, is_optional=True)
+            ends.append(self.given.get(own, usual))
+            named.append(own)
+        self.ranges[buffer.name] = named[0], named[1]
+        if ends[0] > ends[1]:
+            raise NotTunableError(
+                f"the elements of its input {buffer.name} are declared from {ends[0]} to {ends[1]}"
+            )
+        return replace(buffer, ends=() if ends == [*whole] else tuple(ends))
+
     def params(self) -> list[dict[str, Any]]:
         """The parameters there are: name, default, range, and what they mean."""
         return [{"name": name, **about} for name, about in self._names.items()]
 
     def _extent(self, own: str, doc: str, usual: int) -> int:
         """An extent that need not be chosen."""
-        self._add(own, 0, f"{doc}; 0: as the output's, or {_FREE}", minimum=0)
+        self._add(own, 0, f"{doc}; 0: as the output's, or few", minimum=0)
         return self.given.get(own, 0) or usual
 
     def _add(
@@ -632,6 +726,12 @@ class Sizes:
         while found in self._names:
             found, number = f"{plain}_{number}", number + 1
         return found
+
+
+def _whole(dtype: str) -> tuple[int, int]:
+    """The least and the greatest value of a type."""
+    bounds = np.iinfo(dtype)
+    return int(bounds.min), int(bounds.max)
 
 
 def _plain(wanted: str) -> str:

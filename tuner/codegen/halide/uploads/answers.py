@@ -38,8 +38,8 @@ MOST_TUNED_STAGES = 64
 MOST_BUFFERS = 16
 MOST_BUFFER_DIMENSIONS = 6
 """Both are what one call of the harness passes (``image.h``)."""
-_MOST_PARAMS = MOST_BUFFERS * (MOST_BUFFER_DIMENSIONS + 1)
-"""The extents of each buffer, and whether it is loose."""
+_MOST_PARAMS = MOST_BUFFERS * (MOST_BUFFER_DIMENSIONS + 3)
+"""The extents of each buffer, whether it is loose, and the ends of its elements' range."""
 _MOST_TUNED_UPDATES = 16
 _MOST_VALUES = 8
 _MOST_EXTENT = 1 << 27
@@ -122,17 +122,20 @@ class SizeParam:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The facts of a pipeline at one size, and the names of the sizes that can be chosen."""
+    """The facts of a pipeline at one size, and the names of the sizes that can be chosen.
+    ``overflow`` says where it may overflow in a way that Halide leaves undefined, and what range of
+    its inputs excludes that; empty if nothing does."""
 
     facts: PipelineFacts
     params: tuple[SizeParam, ...]
+    overflow: str
     form: Mapping[str, Any] = field(repr=False, hash=False, compare=False)
     """The JSON that it was read from: what a compile worker gets to know."""
 
     @classmethod
     def from_dict(cls, data: Any) -> Analysis:
         """``ValueError`` for what no analysis of a pipeline says."""
-        form = _exactly(data, {*_FACTS, "params"})
+        form = _exactly(data, {*_FACTS, "params", "overflow"})
         facts = PipelineFacts(**{name: read(form[name]) for name, read in _FACTS.items()})
         names = [stage.name for stage in facts.stages]
         if not names or not facts.last.is_output or len(set(names)) != len(names):
@@ -146,7 +149,7 @@ class Analysis:
         params = _several(_MOST_PARAMS, _param)(form["params"])
         if not all(param.name.isidentifier() for param in params):
             raise ValueError("the name of a size is not an identifier")
-        return cls(facts, params, form)
+        return cls(facts, params, _doc(form["overflow"]), form)
 
 
 def _require_outputs(facts: PipelineFacts) -> None:
@@ -268,6 +271,8 @@ def _buffer(data: Any) -> BufferFacts:
         raise ValueError(f"buffer {found.name} has no elements")
     if found.loose > len(found.extents):
         raise ValueError(f"buffer {found.name} lacks {found.loose} dimensions")
+    if len(found.ends) == 1 or list(found.ends) != sorted(found.ends):
+        raise ValueError(f"the elements of {found.name} have no range")
     return found
 
 
@@ -325,6 +330,7 @@ _BUFFER = _object(
     extents=_extents,
     free=_extents,
     loose=_count(MOST_BUFFER_DIMENSIONS),
+    ends=_several(2, _word),
 )
 _UPDATE = _object(
     UpdateFacts,
@@ -369,7 +375,8 @@ _FACTS: dict[str, Read[Any]] = {
     "stages": _several(MOST_TUNED_STAGES, _stage),
     "folds": _switch,
     "scalars": _several(
-        MOST_BUFFERS, _object(ScalarFacts, name=_name, dtype=_one_of(*_DTYPES), value=_word)
+        MOST_BUFFERS,
+        _object(ScalarFacts, name=_name, dtype=_one_of(*_DTYPES), value=_word, decides=_switch),
     ),
     "demands": _object(Demands, **{one.name: _count(_MOST_DEMAND) for one in fields(Demands)}),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 _CALL = re.compile(r"([A-Za-z_][\w$.]*)\(")
 _TYPE = re.compile(r"\bu?int(\d+)(?:x\d+)?\b")

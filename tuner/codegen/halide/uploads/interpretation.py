@@ -96,6 +96,19 @@ def interpreted(
         return _Interpreter(contents, inputs, scalars).outputs(outputs)
 
 
+def steps_of(contents: Contents) -> dict[str, list[dict[str, int]]]:
+    """The extents of the reduction variables of each update of each Func. They depend on no input,
+    whose ends and values are numbers in ``contents``."""
+    interpreter = _Interpreter(contents, {}, {})
+    return {
+        name: [
+            {variable: extent for variable, _, extent in interpreter.reductions(update)}
+            for update in func.updates
+        ]
+        for name, func in contents.funcs.items()
+    }
+
+
 def _region(mins: Sequence[int], extents: Sequence[int]) -> Region:
     return tuple((m, m + e - 1) for m, e in zip(mins, extents, strict=True))
 
@@ -192,7 +205,7 @@ class _Interpreter:
         for update in func.updates:
             if is_true(update.predicate):
                 pure = _pure_nest(func, region, _pure_dimensions(func, update))
-                nests.append(((*self._rvars(update), *pure), (*update.values, *update.places)))
+                nests.append(((*self.reductions(update), *pure), (*update.values, *update.places)))
         for nest, roots in nests:
             for call in self._sure_calls(roots):
                 box = self._box(call["args"], nest) if call["name"] != func.name else None
@@ -235,7 +248,7 @@ class _Interpreter:
             if not is_true(update.predicate):
                 continue
             pure = _pure_dimensions(func, update)
-            nest = [*self._rvars(update), *_pure_nest(func, region, pure)]
+            nest = [*self.reductions(update), *_pure_nest(func, region, pure)]
             if not all(extent > 0 for _, _, extent in nest):
                 continue
             for call in self._sure_calls((*update.values, *update.places)):
@@ -274,7 +287,7 @@ class _Interpreter:
             self._update(func, update, made)
         return made
 
-    def _rvars(self, update: Update) -> list[tuple[str, int, int]]:
+    def reductions(self, update: Update) -> list[tuple[str, int, int]]:
         """The loops of the reduction, outermost first."""
         scope = _Scope({}, 0)
         return [
@@ -284,7 +297,7 @@ class _Interpreter:
 
     def _update(self, func: Func, update: Update, made: _Realized) -> None:
         pure = _pure_nest(func, made.region, _pure_dimensions(func, update))
-        rvars = self._rvars(update)
+        rvars = self.reductions(update)
         total = _Total.of(func, update, self._contents.types)
         in_steps: list[tuple[str, int, int]] = []
         if total is None and _reads_itself(func, update):

@@ -89,7 +89,7 @@ def _end(values: Array) -> Array:
 
 
 def _apart(kind: np.dtype[Any], a: Array, b: Array) -> Array:
-    return np.maximum(a, b).astype(kind) - np.minimum(a, b).astype(kind)
+    return np.asarray(np.maximum(a, b).astype(kind) - np.minimum(a, b).astype(kind))
 
 
 def _product(a: Array, b: Array) -> Array:
@@ -113,7 +113,7 @@ def _rounded_right(values: Array, amounts: Array) -> Array:
     """``values / 2 ** amounts`` to the nearest, halves up."""
     amounts = _wide(amounts)
     below = np.where(amounts > 0, shifted(values, 1 - amounts) & 1, 0)
-    return shifted(values, -amounts) + below.astype(values.dtype)
+    return np.asarray(shifted(values, -amounts) + below.astype(values.dtype))
 
 
 def _bit_length(values: Array) -> Array:
@@ -319,9 +319,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     ),
     "absd": Intrinsic(_unsigned_of(2), _apart),
     "halving_add": Intrinsic(_integers(2), _exact(_mean)),
-    "halving_sub": Intrinsic(
-        _integers(2), _exact(lambda a, b: (a >> 1) - (b >> 1) - (~a & b & 1))
-    ),
+    "halving_sub": Intrinsic(_integers(2), _exact(lambda a, b: (a >> 1) - (b >> 1) - (~a & b & 1))),
     "rounding_halving_add": Intrinsic(_integers(2), _exact(lambda a, b: (a | b) - ((a ^ b) >> 1))),
     "sorted_avg": Intrinsic(_integers(2), _exact(_mean)),
     "saturating_add": Intrinsic(_integers(2), _sum),

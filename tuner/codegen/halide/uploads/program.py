@@ -75,7 +75,12 @@ def program_of(data: bytes, name: str = "pipeline") -> loops.Program:
     Raises what :func:`checked` does, ``NotTunableError`` also for numbers that are no integers, and
     ``ProgramError`` if it fits the form in no other way.
     """
-    return _Reading(checked(data)).program(name)
+    return read_program(checked(data), name)
+
+
+def read_program(contents: Contents, name: str = "pipeline") -> loops.Program:
+    """The same of a pipeline that was checked."""
+    return _Reading(contents).program(name)
 
 
 def _type(kind: HalideType, where: str) -> Type:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tuner.codegen.halide.uploads.answers import MOST_DIMENSIONS
-from tuner.codegen.halide.uploads.serialized import Node, read
+from tuner.codegen.halide.uploads.serialized import Node, read, written
 
 
 def unscheduled(data: bytes) -> tuple[Node, list[Node]]:
@@ -29,11 +29,18 @@ def unscheduled(data: bytes) -> tuple[Node, list[Node]]:
         for update in func["updates"]:
             rvars = [one["var"] for one in update["stage_schedule"]["rvars"]]
             _reset_stage(update, _loops(func, update, rvars), rvars)
+    _number_own(root)
     _own_outputs(root)
     for parameter in root["parameters"]:
         _reset_buffer(parameter)
     _leave_out_uncalled(root)
     return root, list(_tables(root))
+
+
+def without_schedule(data: bytes) -> bytes:
+    """The pipeline in ``data``, which was checked, as bytes of its algorithm alone."""
+    root, _ = unscheduled(data)
+    return written(root)
 
 
 def _reset_func(func: Node) -> None:
@@ -79,7 +86,8 @@ def _own_outputs(root: Node) -> None:
     is_own = {one: one["is_buffer"] and one["name"] in outputs for one in _external(root)}
     root.fields["external_parameters"] = tuple(one for one, own in is_own.items() if not own)
     named = (_buffer(one) for one, own in is_own.items() if own)
-    root.fields["parameters"] = (*root["parameters"], *named)
+    buffers = (*root["parameters"], *named)
+    root.fields["parameters"] = tuple(sorted(buffers, key=lambda one: one["name"]))
 
 
 def _external(root: Node) -> Sequence[Node]:
@@ -169,16 +177,27 @@ def _leave_out_uncalled(root: Node) -> None:
             needed.add(name)
             called = (node["name"] for node in _tables(funcs[name]) if node.kind == "Call")
             waiting += called
-    kept = tuple(one for one in root["funcs"] if one["name"] in needed)
-    buffers = {name for one in kept for name in one["output_buffers_names"]}
-    root.fields["funcs"] = kept
-    root.fields["parameters"] = tuple(p for p in root["parameters"] if p["name"] in buffers)
-    order = tuple(name for name in root["func_names_in_order"] if name in needed)
-    root.fields["func_names_in_order"] = order
-    numbers = {name: number for number, name in enumerate(order)}
-    for node in _tables(root):  # Halide leaves the number out where rfactor put a Func's own name
-        if node.kind == "Call" and node["call_type"] == "Halide" and node["name"] in numbers:
-            node.fields["func_index"] = numbers[node["name"]]
+    if len(needed) < len(funcs):
+        kept = tuple(one for one in root["funcs"] if one["name"] in needed)
+        buffers = {name for one in kept for name in one["output_buffers_names"]}
+        root.fields["funcs"] = kept
+        root.fields["parameters"] = tuple(p for p in root["parameters"] if p["name"] in buffers)
+        order = tuple(name for name in root["func_names_in_order"] if name in needed)
+        root.fields["func_names_in_order"] = order
+        numbers = {name: number for number, name in enumerate(order)}
+        for node in _tables(root):
+            if node.kind == "Call" and node["name"] in numbers and node["func_index"] >= 0:
+                node.fields["func_index"] = numbers[node["name"]]
+
+
+def _number_own(root: Node) -> None:
+    """Numbers the calls of Funcs to themselves that ``rfactor`` made: Halide writes no number."""
+    numbers = {name: number for number, name in enumerate(root["func_names_in_order"])}
+    for func in root["funcs"]:
+        for node in _tables(func):
+            is_own = node.kind == "Call" and node["name"] == func["name"] in numbers
+            if is_own and node["call_type"] == "Halide" and node["func_index"] < 0:
+                node.fields["func_index"] = numbers[func["name"]]
 
 
 def _tables(root: Node) -> Iterator[Node]:

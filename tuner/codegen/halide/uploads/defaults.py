@@ -1,0 +1,169 @@
+"""Values of scalar inputs at which a pipeline does something, for callers who choose none.
+
+A multiplier of fixed point at 1, shifted right by 16, makes the same of all inputs: such outputs
+would verify nothing. So the values are changed one after the other until the outputs follow each
+input, as far as that is had without overflow that Halide leaves undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from statistics import mean
+
+import numpy as np
+from numpy.random import default_rng  # loaded before files cannot be opened
+
+from tuner.codegen.halide.uploads.answers import NotTunableError
+from tuner.codegen.halide.uploads.contents import (
+    Contents,
+    definitions_of,
+    expressions_in,
+)
+from tuner.codegen.halide.uploads.program import read_program
+from tuner.program.bounds import Bounds, bounded
+from tuner.program.expressions import ProgramError
+from tuner.program.interpretation import Array, evaluated
+from tuner.program.loops import Buffer, Scalar
+from tuner.program.overflow import overflows
+
+_EXTENTS = {0: 128, 1: 2}
+_OTHERWISE = 2
+"""Sizes along the first dimensions, innermost first, and along further ones."""
+_ALIVE_BITS = 3.0
+"""Of the entropy of what outputs change by, if an input does: as much is enough."""
+_GAIN_BITS = 0.25
+_MOST_STEPS = 100_000
+"""Nodes of expressions that are evaluated, half a second: a stage takes as long as a hundred."""
+_STAGE_STEPS = 100
+_DRAWN = 1 << 15
+"""Elements are drawn of that magnitude at most: biases of 32 bits are not as large as their type
+allows, and would hide everything else."""
+_ROUNDS = 2
+_BITS_APART = 3
+_SHIFTS = (2, 4, 6, 8, 10, 12, 15)
+_SHIFTING = {
+    "shift_left": 1,
+    "shift_right": 1,
+    "rounding_shift_left": 1,
+    "rounding_shift_right": 1,
+    "widening_shift_left": 1,
+    "widening_shift_right": 1,
+    "mul_shift_right": 2,
+    "rounding_mul_shift_right": 2,
+}
+"""Calls that shift by one of their arguments."""
+
+
+def lively(contents: Contents, values: Mapping[str, int], free: Collection[str]) -> dict[str, int]:
+    """``values`` of all scalars, of which those that are ``free`` may be others, with which outputs
+    follow inputs. No place depends on them."""
+    if not free:
+        return dict(values)
+    try:
+        return _Search(contents, values).found(free)
+    except (ProgramError, NotTunableError):  # nothing is known of it
+        return dict(values)
+
+
+class _Search:
+    def __init__(self, contents: Contents, values: Mapping[str, int]) -> None:
+        self._program = read_program(contents)
+        self._values = dict(values)
+        # Of both, scalars come in the order of their names.
+        self._scalars = dict(zip(sorted(values), self._program.scalars, strict=True))
+        self._shifts = amounts(contents)
+        self._left = _MOST_STEPS
+        self._steps = sum(
+            _STAGE_STEPS * (1 + len(func.updates))
+            + sum(1 for root in definitions_of(func) for _ in expressions_in(root))
+            for func in contents.funcs.values()
+        )
+        sizes = {
+            name: _EXTENTS.get(int(name.rpartition("_")[2]), _OTHERWISE)
+            for name in self._program.sizes
+        }
+        self._bounds = bounded(self._program, sizes)
+        self._inputs, self._others = (_random(self._bounds, seed) for seed in (1, 2))
+
+    def found(self, free: Collection[str]) -> dict[str, int]:
+        """The values at which most changes. Wide scalars scale; narrow ones are offsets, mostly."""
+        best, alive = self._values, self._alive(self._values)
+        allowed = self._overflowing(best) if min(alive) < _ALIVE_BITS else set()
+        order = sorted(free, key=lambda name: (-self._scalars[name].type.bits, name))
+        for name in _ROUNDS * order:
+            for value in self._candidates(name):
+                if min(alive) >= _ALIVE_BITS or self._left <= 0:
+                    return best
+                other = {**best, name: value}
+                bits = self._alive(other)
+                gains = mean(bits) > mean(alive) + _GAIN_BITS
+                if gains and self._overflowing(other) <= allowed:
+                    best, alive = other, bits
+        return best
+
+    def _candidates(self, name: str) -> Iterator[int]:
+        kind = self._scalars[name].type
+        if name in self._shifts:
+            yield from _SHIFTS
+        else:
+            yield from (1 << bits for bits in range(2, kind.bits - 1, _BITS_APART))
+
+    def _alive(self, values: Mapping[str, int]) -> list[float]:
+        """For each input the entropy, in bits, of what outputs change by with it."""
+        before, found = self._outputs(values, {}), []
+        for name in self._inputs:
+            after = self._outputs(values, {name: self._others[name]})
+            found.append(_entropy(after - before))
+        return found
+
+    def _outputs(self, values: Mapping[str, int], other: Mapping[str, Array]) -> Array:
+        self._left -= self._steps
+        scalars = {one.name: values[name] for name, one in self._scalars.items()}
+        outputs = evaluated(self._bounds, {**self._inputs, **other}, scalars).values()
+        return np.concatenate([one.astype(np.int64).reshape(-1) for one in outputs])
+
+    def _overflowing(self, values: Mapping[str, int]) -> set[tuple[str, int | None]]:
+        """Where there is overflow that is undefined."""
+        known = {one.name: values[name] for name, one in self._scalars.items()}
+        arguments: tuple[Scalar | Buffer, ...] = tuple(
+            replace(one, low=known[one.name], high=known[one.name])
+            if isinstance(one, Scalar)
+            else one
+            for one in self._program.arguments
+        )
+        program = replace(self._program, arguments=arguments)
+        found = overflows(bounded(program, self._bounds.sizes))
+        return {(one.stage, one.update) for one in found}
+
+
+def _random(bounds: Bounds, seed: int) -> dict[str, Array]:
+    rng = default_rng(seed)
+    return {
+        one.name: rng.integers(
+            max(one.low, -_DRAWN),
+            min(one.high, _DRAWN),
+            [axis.high - axis.low + 1 for axis in bounds.boxes[one.name]],
+            one.type.dtype,
+            endpoint=True,
+        )
+        for one in bounds.program.inputs
+    }
+
+
+def _entropy(values: Array) -> float:
+    _, counts = np.unique(values, return_counts=True)
+    shares = counts / counts.sum()
+    return float(-(shares * np.log2(shares)).sum())
+
+
+def amounts(contents: Contents) -> set[str]:
+    """The scalars by which something is shifted."""
+    roots = (root for func in contents.funcs.values() for root in definitions_of(func))
+    return {
+        node["param_name"]
+        for call in (one for root in roots for one in expressions_in(root) if one.kind == "Call")
+        if call["name"] in _SHIFTING
+        for node in expressions_in(call["args"][_SHIFTING[call["name"]]])
+        if node.kind == "Variable" and node["param_name"]
+    }
