@@ -3,8 +3,7 @@ that state one (:meth:`Kernel.program`)."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property, lru_cache
 
@@ -17,12 +16,10 @@ from tuner.program.expressions import (
     Expr,
     ProgramError,
     Variable,
-    loads_in,
-    ordered,
     require,
 )
-from tuner.program.inlining import inlined, is_copy
-from tuner.program.loops import Program, Stage
+from tuner.program.inlining import inlined, is_copy, is_small
+from tuner.program.loops import Program
 from tuner.program.plain_c import (
     Order,
     c_name,
@@ -46,8 +43,6 @@ _SUMS = Knob(
 _STAGES = Knob(
     "c_stages", ("stored", "inlined"), "stages before the last: in memory, or where they are read"
 )
-_MOST_INLINED = 256
-"""Nodes of a stage, times the places that it is read at."""
 _KEPT = 64
 
 
@@ -60,8 +55,8 @@ class Fitted:
     def __init__(
         self, program: Program, specs: Sequence[BufferSpec], scalars: Sequence[ScalarSpec]
     ) -> None:
-        is_small = _is_small(program)
-        self.program = program = inlined(program, lambda one: is_copy(one) and is_small(one))
+        small = is_small(program)
+        self.program = program = inlined(program, lambda one: is_copy(one) and small(one))
         self.scalars = tuple(
             one._replace(name=c_name(own.name))
             for one, own in zip(scalars, program.scalars, strict=True)
@@ -103,7 +98,7 @@ class Fitted:
     @cached_property
     def _inlined(self) -> Bounds | None:
         """The same without the stages that can be computed where they are read."""
-        made = inlined(self.program, _is_small(self.program))
+        made = inlined(self.program, is_small(self.program))
         if len(made.stages) == len(self.program.stages):
             return None
         try:
@@ -170,11 +165,3 @@ def _fitted(
 
 def _firsts(spec: BufferSpec) -> tuple[int, ...]:
     return spec.mins or (0,) * len(spec.shape)
-
-
-def _is_small(program: Program) -> Callable[[Stage], bool]:
-    """Whether a stage may be written wherever ``program`` reads it."""
-    reads = Counter(
-        load.source for stage in program.stages for load in loads_in(*stage.expressions)
-    )
-    return lambda stage: len(list(ordered(stage.values))) * reads[stage.name] <= _MOST_INLINED

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tuner.program.expressions import Expr, Load, Variable, loads_in, rewritten
+from tuner.program.expressions import (
+    Binary,
+    Constant,
+    Expr,
+    Load,
+    Variable,
+    loads_in,
+    ordered,
+    rewritten,
+)
 from tuner.program.loops import Program, Stage
+
+_MOST_INLINED = 256
+"""Nodes of a stage, times the places that it is read at."""
 
 
 def inlined(program: Program, takes: Callable[[Stage], bool]) -> Program:
@@ -36,10 +49,48 @@ def inlined(program: Program, takes: Callable[[Stage], bool]) -> Program:
     return replace(program, stages=tuple(stages))
 
 
+def is_small(program: Program) -> Callable[[Stage], bool]:
+    """Whether a stage may be written wherever ``program`` reads it."""
+    reads = _reads(program)
+    return lambda stage: len(list(ordered(stage.values))) * reads[stage.name] <= _MOST_INLINED
+
+
+def is_idle(program: Program) -> Callable[[Stage], bool]:
+    """Whether no element of a stage saves any work: it only copies, at places that need none, or
+    has each element read once."""
+    reads = _reads(program)
+    once = {
+        load.source
+        for stage in program.stages
+        for load in loads_in(*stage.values)
+        if not stage.updates and reads[load.source] == 1 and _steps_alike(load, stage)
+    }
+    small = is_small(program)
+    return lambda stage: small(stage) and (is_copy(stage) or stage.name in once)
+
+
+def _reads(program: Program) -> Counter[str]:
+    """At how many places each buffer or array is read."""
+    return Counter(load.source for stage in program.stages for load in loads_in(*stage.expressions))
+
+
 def is_copy(stage: Stage) -> bool:
     """Whether its values are elements of another array, at places that need none."""
     value = stage.values[0]
     return isinstance(value, Load) and not loads_in(*value.parts)
+
+
+def _steps_alike(load: Load, stage: Stage) -> bool:
+    """Whether each index of ``load`` is that of an axis of ``stage``, or a fixed way from it, and
+    all are of other axes."""
+    found = set()
+    for index in load.indices:
+        own = index.left if isinstance(index, Binary) and index.operator in ("+", "-") else index
+        moved = index.right if own is not index and isinstance(index, Binary) else None
+        if not isinstance(own, Variable) or not (moved is None or isinstance(moved, Constant)):
+            return False
+        found.add(own)
+    return len(found) == len(load.indices) and found == set(stage.places)
 
 
 def _rewritten(stage: Stage, rule: Callable[[Expr], Expr]) -> Stage:

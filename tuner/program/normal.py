@@ -5,8 +5,8 @@ width, computed in the least type that holds it and its operands (unsigned where
 so sums of u16 and of i16 are the same. Sums are multiples in one order, shifts left and negations
 among them; divisions and remainders by powers of two are shifts and masks; saturation is a minimum
 and a maximum; a choice of the lesser is a minimum; conditions are ``<``, ``<=``, ``==`` and ``!=``.
-Arrays that are no outputs have the least type that holds their values; stages that only copy are
-none.
+Arrays that are no outputs have the least type that holds their values; stages that only copy, or
+that have each element read once, are none.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tuner.program.expressions import (
     Unary,
     ordered,
 )
-from tuner.program.inlining import inlined, is_copy
-from tuner.program.intervals import Interval, Scope, of_type
+from tuner.program.inlining import inlined, is_idle
+from tuner.program.intervals import Interval, Patience, Scope, of_type
 from tuner.program.loops import Loop, Program, Stage, Update
 from tuner.program.types import BOOL, I64, INDEX, U8, U64, Type
 
@@ -51,8 +51,8 @@ def normalized(program: Program, sizes: Mapping[str, int]) -> Program:
 
 
 def _once(program: Program, sizes: Mapping[str, int]) -> Program:
-    program = inlined(program, is_copy)
-    bounds = bounded(program, sizes)
+    program = inlined(program, is_idle(program))
+    bounds = replace(bounded(program, sizes), patience=Patience())
     types: dict[str, Type] = {}
     stages = []
     for stage in program.stages:
@@ -191,7 +191,10 @@ class _Normal:
         if of_type(node.type).covers(self._scope.of(part)):
             return part if part.type != BOOL else Cast(self._least([Interval(0, 1)]) or U8, part)
         if not node.saturates:
-            return Cast(node.type, part)
+            made = self._low_bits(part, node.type.bits)
+            return (
+                made if of_type(node.type).covers(self._scope.of(made)) else Cast(node.type, made)
+            )
         own, made = self._scope.of(part), part
         if own.high > node.type.high:
             made = self._extreme("min", made, Constant(node.type.high, I64)) or made
@@ -199,6 +202,30 @@ class _Normal:
             made = self._extreme("max", made, Constant(node.type.low, I64)) or made
         fits = of_type(node.type).covers(self._scope.of(made))
         return made if fits else Cast(node.type, part, saturates=True)
+
+    def _low_bits(self, part: Expr, bits: int) -> Expr:
+        """What has the same last ``bits`` as ``part``, and wraps less on the way."""
+        if isinstance(part, Binary) and part.operator == ">>" and isinstance(part.right, Constant):
+            places = part.right.value
+            if 0 <= places <= part.type.bits - bits:
+                made = self._unwrapped(part.left, bits + places)
+                return self._arithmetic(">>", made, part.right) or part
+        return self._unwrapped(part, bits)
+
+    def _unwrapped(self, root: Expr, bits: int) -> Expr:
+        def into(node: Expr) -> tuple[Expr, ...]:
+            is_sum = isinstance(node, Binary) and node.operator in ("+", "-", "*")
+            is_cast = isinstance(node, Cast) and not node.saturates and node.operand.type != BOOL
+            return node.parts if (is_sum or is_cast) and node.type.bits >= bits else ()
+
+        made: dict[Expr, Expr] = {}
+        for node in ordered([root], into):
+            self._scope.patience.step()
+            parts = [made[part] for part in into(node)]
+            made[node] = parts[0] if parts else node
+            if isinstance(node, Binary) and parts:
+                made[node] = self._arithmetic(node.operator, *parts) or node
+        return made[root]
 
     def _unary(self, node: Unary, part: Expr) -> Expr:
         if node.type == BOOL:
@@ -263,6 +290,9 @@ class _Normal:
         where it is 1, and so on."""
         cases: dict[int, Expr] = {}
         index = self._lean(condition.parts[0]) if condition.parts else condition
+        over = self._scope.of(index)
+        if over.high - over.low > _MOST_CASES:
+            return None
         while isinstance(condition, Binary) and condition.operator == "==":
             if not isinstance(condition.right, Constant) or not self._is(condition.left, index):
                 break
@@ -271,9 +301,6 @@ class _Normal:
             if not isinstance(otherwise, Select):
                 break
             condition, chosen, otherwise = otherwise.parts
-        over = self._scope.of(index)
-        if over.high - over.low > _MOST_CASES:
-            return None
         rest = set(range(over.low, over.high + 1)) - cases.keys()
         if len(rest) == 1:
             cases[rest.pop()] = self._lean(otherwise)
@@ -395,6 +422,7 @@ class _Normal:
                 waiting += one.parts
             else:
                 found[one] = None
+        self._scope.patience.step(len(found))
         made, *rest = sorted(self._decisive(by, list(found)), key=self._key)
         for one in rest:
             kind = self._least(map(self._scope.of, (made, one)))
@@ -405,16 +433,12 @@ class _Normal:
 
     def _decisive(self, by: BinaryOperator, parts: list[Expr]) -> list[Expr]:
         """Those of ``parts`` that may be the minimum or maximum of them."""
-        kept: list[Expr] = []
-        for number, one in enumerate(parts):
-            own = self._scope.of(one)
-            others = map(self._scope.of, (*kept, *parts[number + 1 :]))
-            if by == "min" and any(other.high <= own.low for other in others):
-                continue
-            if by == "max" and any(other.low >= own.high for other in others):
-                continue
-            kept.append(one)
-        return kept
+        within = {one: self._scope.of(one) for one in parts}
+        if by == "min":
+            first = min(parts, key=lambda one: (*within[one][::-1], self._key(one)))
+            return [o for o in parts if o is first or within[o].low < within[first].high]
+        first = max(parts, key=lambda one: (*within[one], self._key(one)))
+        return [o for o in parts if o is first or within[o].high > within[first].low]
 
     def _lean(self, value: Expr) -> Expr:
         """``value`` without casts that do not change it."""
