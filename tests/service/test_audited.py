@@ -109,7 +109,8 @@ def test_an_import_that_cannot_be_audited_does_not_happen(
     [entry] = newest_entries(store, 10)
     assert entry.action == "schedule.import"
     assert entry.detail == {
-        "schedules": 1, "stored": 1, "kept": 0, "bytes": len(content), "any_toolchain": False,
+        "schedules": 1, "stored": 1, "kept": 0, "left_out": 0, "reasons": [],
+        "bytes": len(content), "any_toolchain": False,
     }  # fmt: skip
 
 

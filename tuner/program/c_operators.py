@@ -52,7 +52,8 @@ def constant(value: int, kind: Type) -> Text:
 
 def chosen(condition: Text, one: Text, other: Text) -> Text:
     """``one`` if ``condition`` holds, else ``other``."""
-    return Text(f"{condition.within(_LOGIC)} ? {one.within(_LOGIC)} : {other.text}", _CHOICE)
+    # Brackets around bits that are tested, as compilers ask for.
+    return Text(f"{condition.within(_COMPARED)} ? {one.within(_LOGIC)} : {other.text}", _CHOICE)
 
 
 def _cast(kind: Type, part: Text) -> Text:

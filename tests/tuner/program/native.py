@@ -22,13 +22,14 @@ from tuner.program.bounds import bounded
 from tuner.program.loops import Program
 from tuner.space import Config
 
-COMPILER = ["cc"] if shutil.which("cc") else [sys.executable, "-m", "ziglang", "cc"]
+HAS_CC = shutil.which("cc") is not None
+COMPILER = ["cc"] if HAS_CC else [sys.executable, "-m", "ziglang", "cc"]
 OPTIONS = [
     "-std=gnu11",
     "-O1",
     "-fPIC",
     "-Wall",
-    "-Werror",
+    *(["-Werror"] if HAS_CC else []),  # others warn of other things
     "-Wno-unused",
     "-Wno-tautological-compare",
 ]
@@ -40,7 +41,8 @@ HANDLERS = (
 """What code that is CHECKED calls; defined here, since not every machine has libubsan."""
 AROUND = (
     "#include <stdlib.h>\nint undefined;\n"
-    "void *halide_malloc(void *context, unsigned bytes) { return malloc(bytes); }\n"
+    "void *halide_malloc(void *context, unsigned bytes) {\n"
+    "    return aligned_alloc(128, (bytes + 127u) / 128u * 128u);\n}\n"
     "void halide_free(void *context, void *memory) { free(memory); }\n"
     + "".join(f"void __ubsan_handle_{name}(void) {{ ++undefined; }}\n" for name in HANDLERS)
 )
@@ -114,9 +116,8 @@ def called(
     around.write_text(AROUND)
     library = folder / "program.so"
     compiled(*OPTIONS, CHECKED, "-c", "-o", f"{folder}/program.o", str(source))
-    compiled(
-        "-fPIC", "-fno-builtin", "-shared", "-o", str(library), f"{folder}/program.o", str(around)
-    )
+    linked = (f"{folder}/program.o", str(around))
+    compiled("-O1", "-fPIC", "-fno-builtin", "-shared", "-o", str(library), *linked)
     arrays = [_laid_out(spec, number, inputs.get(spec.name)) for number, spec in enumerate(specs)]
     buffers = [_buffer(spec, array) for spec, array in zip(specs, arrays, strict=True)]
     count = len(program.inputs)

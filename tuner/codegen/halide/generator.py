@@ -22,7 +22,7 @@ from tuner.space import Config, Directive, Knob, Space
 _BASE_KINDS = ("header", "schedule", LOWERED)
 TUNER = Path(__file__).parents[2]
 LOADED = (
-    *("codegen", "kernels", "problem", "records", "space", "uploaded"),
+    *("codegen", "kernels", "problem", "program", "records", "space", "uploaded"),
     *("__init__.py", "errors.py", "identity.py", "packages/__init__.py", "paths.py"),
     *("plain_text.py", "registry.py"),
 )
