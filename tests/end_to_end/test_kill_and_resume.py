@@ -72,7 +72,8 @@ def kill_at(
     ],
 )
 def test_kills_lose_and_repeat_nothing(environment, kills, workers, seed):
-    trials_in_all = 7 * (kills + 1) * workers  # more than a fast machine gets done between them
+    # More than a fast machine gets done between them, and fewer than the space has that differ.
+    trials_in_all = min(7 * (kills + 1) * workers, 48)
     with db.open_store() as store:
         job = tuner.submit(
             "scale_u8", store=store, trials=trials_in_all, workers=workers, seed=seed
