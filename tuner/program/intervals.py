@@ -174,7 +174,36 @@ class Scope:
         if isinstance(node, Unary):
             return _unary(node, parts[0])
         assert isinstance(node, Binary)  # noqa: S101 - the last kind
-        return _binary(node, *parts)
+        made = _binary(node, *parts)
+        return made.within(self._normalized(node) or made) or made
+
+    def _normalized(self, node: Binary) -> Interval | None:
+        """That of ``x << clz(x) + n`` or ``clz(abs(x)) + n``: of as many bits for any ``x``."""
+        if node.operator not in ("<<", ">>") or not self._fits(node.right):
+            return None
+        sign = 1 if node.operator == "<<" else -1
+        terms = self.terms(node.right)
+        by = sign * terms.pop(None, 0)
+        count = next(iter(terms), None)
+        if terms != {count: sign} or not isinstance(count, Unary) or count.operator != "clz":
+            return None
+        counted, shifted = self._uncast(count.operand), self._uncast(node.left)
+        end = 1 << max(count.type.bits + by, 0)
+        if counted is shifted:  # of what is negative clz is 0
+            below = Interval(min(self.of(node.left).low, 0), 0)
+            return Interval(_shifted(below, Interval(by, by), node).low, end - 1)
+        if isinstance(counted, Unary) and counted.operator == "abs":
+            return Interval(-end, end - 1) if self._uncast(counted.operand) is shifted else None
+        return None
+
+    def _fits(self, node: Expr) -> bool:
+        return of_type(node.type).covers(self.exact(node))
+
+    def _uncast(self, node: Expr) -> Expr:
+        """What ``node`` has the value of, in whatever type."""
+        while isinstance(node, Cast) and of_type(node.type).covers(self.of(node.operand)):
+            node = node.operand
+        return node
 
     def terms(self, node: Expr, most: int = _MOST_TERMS) -> dict[Expr | None, int]:
         """``node``, of which ``exact`` was asked, as a sum of multiples; the constant is that of
@@ -261,10 +290,8 @@ class Scope:
         return learnt
 
     def _difference(self, left: Expr, right: Expr) -> dict[Expr | None, int]:
-        for one in (left, right):
-            self.exact(one)
-            if not of_type(one.type).covers(self._exact[one]):
-                return {}
+        if not (self._fits(left) and self._fits(right)):
+            return {}
         total = self.terms(left)
         for term, factor in self.terms(right).items():
             total[term] = total.get(term, 0) - factor

@@ -157,6 +157,41 @@ for y in range(height):
     assert overflows(bounded(program(body.replace("< 1000", "> 1000"), arguments), IMAGE))
 
 
+@pytest.mark.parametrize(
+    ("value", "range_", "bits"),
+    [
+        ("A << clz(A) - 16", "0, 2147483647", 16),
+        ("A << clz(A) - 1", "-1, 2147483647", 31),
+        ("A >> 16 - clz(A)", "-2147483648, 2147483647", 16),
+        ("A << clz(A) - 40", "0, 2147483647", 0),
+        ("A << i32(clz(abs(A))) - 1", "-2147483648, 2147483647", 31),
+        ("A << i32(clz(u16(A))) + 8", "0, 65535", 24),
+        ("A << clz(A)", "0, 2147483647", None),
+        ("A << clz(A) + 1", "-3, 2147483647", None),
+        ("A << clz(A + 1) - 16", "0, 2147483646", None),
+        ("A << i32(clz(u16(A))) + 8", "0, 65536", None),
+        ("A << i32(clz(u16_sat(A))) + 8", "0, 65536", None),
+        ("A << 16 - clz(A)", "0, 2147483647", None),
+        ("A << 2 * clz(A) - 16", "0, 2147483647", None),
+    ],
+)
+def test_shifts_by_the_zeros_before_a_number_normalize_it(
+    value: str, range_: str, bits: int | None
+) -> None:
+    body = READ.replace("image[y, {}]", value.replace("A", "image[y, x]"))
+    made = program(body, f"image: i32({range_})[height, width]")
+    bounds = bounded(made, IMAGE)
+    assert bool(overflows(bounds)) == (bits is None)
+    low, high = map(int, range_.split(","))
+    near = [end + n for one in range(33) for end in (1 << one, -1 << one) for n in (-1, 0, 1)]
+    values = np.array([n for n in near if low <= n <= high] + [low, high])
+    image = np.resize(values, (16, 32)).astype(np.int32)
+    (out,) = interpreted(made, IMAGE, {"image": image}, {}).values()
+    assert bounds.values["out"].covers(Interval(int(out.min()), int(out.max())))
+    if bits is not None:
+        assert bounds.values["out"].high == (1 << bits) - 1
+
+
 def test_work_is_counted_at_the_width_that_values_need() -> None:
     (work,) = work_of(bounded(program(PRODUCT), IMAGE)).values()
     assert work.products == {8: 16 * 16 * 32}
