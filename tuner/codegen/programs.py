@@ -28,6 +28,7 @@ from tuner.program.plain_c import (
     plain_c,
     turns,
 )
+from tuner.program.spans import Opened, opened
 from tuner.records.candidate import Problem
 from tuner.space import Config, Knob
 
@@ -44,17 +45,31 @@ _STAGES = Knob(
     "c_stages", ("stored", "inlined"), "stages before the last: in memory, or where they are read"
 )
 _KEPT = 64
+_MOST_EXTENT = 1 << 15
+"""Along an axis, of what a caller chooses: so that places in an image fit 32 bits."""
+_TIMES_THE_USUAL = 4
+"""It may be so much more than the workload's where that is more, as of rows of one dimension."""
 
 
 class Fitted:
-    """A ``program`` for buffers that are ``specs``: inputs and outputs in its order.
+    """A ``program`` for buffers that are ``specs``: inputs and outputs in its order; if it
+    ``is_open``, for those of other sizes as well.
 
     ``ProgramError`` if it may read or store beyond them, or is too long for C.
     """
 
     def __init__(
-        self, program: Program, specs: Sequence[BufferSpec], scalars: Sequence[ScalarSpec]
+        self,
+        program: Program,
+        specs: Sequence[BufferSpec],
+        scalars: Sequence[ScalarSpec],
+        *,
+        is_open: bool = False,
     ) -> None:
+        self._is_open = is_open
+        self._values = {
+            own.name: one.value for one, own in zip(scalars, program.scalars, strict=True)
+        }
         small = is_small(program)
         self.program = program = inlined(program, lambda one: is_copy(one) and small(one))
         self.scalars = tuple(
@@ -73,7 +88,7 @@ class Fitted:
             require(not any(spec.mins), f"its output {name} begins at {spec.mins}, not at 0")
             self._add_sizes([one.bounds for one in program.stage_of(name).axes], spec)
         self._firsts = {name: _firsts(spec) for name, spec in self._inputs.items()}
-        self._bounds = self._bounds_of(program)
+        self._bounds, self._opened = self._bounds_of(program)
 
     def _add_sizes(self, axes: Sequence[tuple[Expr, ...]], spec: BufferSpec) -> None:
         for axis, extent in zip(axes, spec.shape, strict=True):
@@ -81,7 +96,7 @@ class Fitted:
                 known = self._sizes.setdefault(axis[1].name, extent)
                 require(known == extent, f"its size {axis[1].name} is {known} and {extent}")
 
-    def _bounds_of(self, program: Program) -> Bounds:
+    def _bounds_of(self, program: Program) -> tuple[Bounds, Opened | None]:
         bounds = bounded(program, self._sizes)
         for buffer in program.inputs:
             spec, boxes = self._inputs[buffer.name], bounds.boxes[buffer.name]
@@ -92,11 +107,29 @@ class Fitted:
                     f"its input {buffer.name} may be read from {box.low} to {box.high}, where it "
                     f"goes from {first} to {last}",
                 )
-        plain_c(bounds, self._firsts)  # or it is refused now
-        return bounds
+        found = self._open(program) if self._is_open else None
+        plain_c(bounds, self._firsts, opened=found)  # or it is refused now
+        return bounds, found
+
+    def _open(self, program: Program) -> Opened:
+        shapes = {
+            name: spec.shape for name, spec in (*self._inputs.items(), *self._outputs.items())
+        }
+        most = {
+            (name, axis): max(_MOST_EXTENT, _TIMES_THE_USUAL * extent)
+            for name, shape in shapes.items()
+            for axis, extent in enumerate(shape)
+        }
+        found = opened(program, self._firsts, most)
+        usual = {size: shapes[buffer][axis] for size, buffer, axis in found.extents}
+        require(
+            not found.is_refused(usual, self._values),
+            "for sizes that a caller chooses, it cannot be told that it reads within its inputs",
+        )
+        return found
 
     @cached_property
-    def _inlined(self) -> Bounds | None:
+    def _inlined(self) -> tuple[Bounds, Opened | None] | None:
         """The same without the stages that can be computed where they are read."""
         made = inlined(self.program, is_small(self.program))
         if len(made.stages) == len(self.program.stages):
@@ -124,7 +157,8 @@ class Fitted:
     def source(self, problem: Problem, config: Config) -> str:
         """The C of a config."""
         is_inlined = config.get(_STAGES.name) == "inlined" and self._inlined is not None
-        bounds = self._inlined if is_inlined and self._inlined is not None else self._bounds
+        own = self._bounds, self._opened
+        bounds, found = self._inlined if is_inlined and self._inlined is not None else own
         loops = str(config.get(LOOPS))
         order = Order(
             rows=config.get(_SUMS.name) == "rows",
@@ -132,7 +166,7 @@ class Fitted:
             pixels=loops == "pixels",
             block=SQUARES.get(loops, 0),
         )
-        code = plain_c(bounds, self._firsts, order)
+        code = plain_c(bounds, self._firsts, order, found)
         return wrapped(problem, self.buffers, {}, code.loops, code.functions, self.scalars)
 
     @property
@@ -146,8 +180,12 @@ def fitted(kernel: Kernel, problem: Problem) -> Fitted:
     """The program of ``kernel`` for ``problem``. ``ProgramError`` says why there is none."""
     params = problem.workload.params
     program = kernel.program(params)
-    require(problem.contract is Contract.STATIC, "its sizes are known under contract static alone")
-    found = _fitted(program, kernel.buffers(params), kernel.scalars(params))
+    found = _fitted(
+        program,
+        kernel.buffers(params),
+        kernel.scalars(params),
+        problem.contract is not Contract.STATIC,
+    )
     if isinstance(found, ProgramError):
         raise copy(found)
     return found
@@ -155,10 +193,13 @@ def fitted(kernel: Kernel, problem: Problem) -> Fitted:
 
 @lru_cache(maxsize=_KEPT)
 def _fitted(
-    program: Program, specs: tuple[BufferSpec, ...], scalars: tuple[ScalarSpec, ...]
+    program: Program,
+    specs: tuple[BufferSpec, ...],
+    scalars: tuple[ScalarSpec, ...],
+    is_open: bool,
 ) -> Fitted | ProgramError:
     try:
-        return Fitted(program, specs, scalars)
+        return Fitted(program, specs, scalars, is_open=is_open)
     except ProgramError as error:  # which may take as long to find
         return error.with_traceback(None)
 

@@ -6,9 +6,11 @@ they tell more than a buffer has, the program is refused, so no code reads beyon
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tuner.program.expressions import Expr, Load, ProgramError, Select, Variable, ordered
 from tuner.program.intervals import Interval, Patience, Scope, of_type, sum_of, unconditional_parts
@@ -16,6 +18,9 @@ from tuner.program.loops import Loop, Program, Stage, Update
 from tuner.program.types import INDEX
 
 Box = tuple[Interval, ...]
+End = TypeVar("End")
+_To = TypeVar("_To", covariant=True)
+AnyReach = TypeVar("AnyReach", bound="Reach[Any]")
 _MOST_TERMS = 1000
 """Of what an update adds: a window that is written out has hundreds."""
 _ROUNDS = 4
@@ -36,12 +41,16 @@ class Bounds:
     scalars: Mapping[str, int] = field(default_factory=dict)
     """Those whose values are known: of others all are allowed that are declared."""
     patience: Patience = field(default_factory=Patience)
+    most: Mapping[str, int] = field(default_factory=dict)
+    """Of sizes that a caller chooses, from 1 up to so much: what is found holds for all of them."""
 
     def known(self) -> dict[Expr, Interval]:
         """The intervals of sizes and scalars."""
         found: dict[Expr, Interval] = {}
-        for name in self.program.sizes:
-            found[Variable(name)] = Interval(self.sizes[name], self.sizes[name])
+        for name, size in self.sizes.items():
+            found[Variable(name)] = Interval(size, size)
+        for name, most in self.most.items():
+            found[Variable(name)] = Interval(1, most)
         for one in self.program.scalars:
             value = self.scalars.get(one.name)
             own = Interval(one.low, one.high)
@@ -88,77 +97,147 @@ class Bounds:
         return self.scope(known)
 
 
-def bounded(program: Program, sizes: Mapping[str, int]) -> Bounds:
-    """The bounds of ``program`` for ``sizes`` and all scalars and elements that are declared.
+def bounded(
+    program: Program, sizes: Mapping[str, int], most: Mapping[str, int] | None = None
+) -> Bounds:
+    """The bounds of ``program`` for ``sizes``, those that are open up to ``most``, and all scalars
+    and elements that are declared.
 
-    :class:`ProgramError` if a stage reads or stores beyond a buffer, or anywhere at all.
+    :class:`ProgramError` if a stage reads or stores beyond a buffer, or anywhere at all; where
+    sizes are open, :mod:`tuner.program.spans` tells about buffers.
     """
-    missing = set(program.sizes) - set(sizes)
+    missing = set(program.sizes) - set(sizes) - set(most or {})
     if missing:
         raise ProgramError(f"{program.name} is given no size {', '.join(sorted(missing))}")
-    bounds = Bounds(program, sizes)
+    bounds = Bounds(program, sizes, most=most or {})
     bounds.values |= {one.name: Interval(one.low, one.high) for one in program.inputs}
     bounds.values |= {
         one.name: Interval(min(one.elements), max(one.elements)) for one in program.tables
     }
     for stage in program.stages:  # what indices may be that are read
         _find_values(bounds, stage)
-    _Demands(bounds).find()
+    _BoxDemands(bounds).find()
     for stage in program.stages:
         if stage.name in bounds.boxes:
             _find_values(bounds, stage)
     return bounds
 
 
-class _Demands:
-    """The boxes that are read."""
+class Reach(Protocol[_To]):
+    """What is known where expressions are computed, and how far they reach there."""
 
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds = bounds
-        self._read: dict[str, list[Box]] = {}
+    @property
+    def patience(self) -> Patience:
+        """For all that is looked at."""
+
+    def of(self, root: Expr, /) -> _To:
+        """The least and greatest value of ``root``."""
+
+    def under(self, condition: Expr, holds: bool, /) -> Self | None:
+        """The same where ``condition`` is as said."""
+
+
+class Demands(ABC, Generic[End]):
+    """The boxes that are read of the buffers of ``program``, in ``boxes`` once they are found."""
+
+    def __init__(self, program: Program, boxes: dict[str, tuple[End, ...]]) -> None:
+        self.program, self.boxes = program, boxes
+        self._read: dict[str, list[tuple[End, ...]]] = {}
+
+    @abstractmethod
+    def within(self, stage: Stage, loops: Iterable[Loop]) -> Reach[End] | None:
+        """What is known within ``loops`` of a stage; ``None`` if they are never entered."""
+
+    @abstractmethod
+    def declared(self, bounds: tuple[Expr, ...]) -> End | None:
+        """Where an axis goes for certain."""
+
+    @abstractmethod
+    def around(
+        self,
+        axes: Sequence[tuple[Expr, ...]],
+        declared: Sequence[End | None],
+        read: Sequence[tuple[End, ...]],
+    ) -> tuple[End, ...]:
+        """The box of a buffer: as declared, or as it is read."""
+
+    @abstractmethod
+    def require(
+        self, name: str, declared: Sequence[End | None], read: Sequence[tuple[End, ...]]
+    ) -> None:
+        """Sees to it that what is ``read`` of a buffer is ``declared``."""
+
+    @abstractmethod
+    def of_table(self, extent: int) -> End:
+        """Where an axis of a table goes."""
 
     def find(self) -> None:
         """Finds the boxes of all stages that the outputs need."""
-        bounds, program = self._bounds, self._bounds.program
+        program = self.program
         for stage in reversed(program.stages):
             read = [box for array in stage.arrays for box in self._read.get(array, ())]
             if not read and not set(program.outputs) & set(stage.arrays):
                 continue
             axes = [axis.bounds for axis in stage.axes]
-            declared = list(map(self._declared, axes))
-            bounds.boxes[stage.name] = box = self._around(axes, declared, read)
+            declared = list(map(self.declared, axes))
+            self.boxes[stage.name] = box = self.around(axes, declared, read)
             for update in stage.updates:
                 self._visit(stage, update)
             read = [box, *(one for array in stage.arrays for one in self._read.get(array, ()))]
-            bounds.boxes[stage.name] = self._around(axes, declared, read)
-            self._require(stage.name, declared, read)
-            scope = bounds.of_definition(stage)
+            self.boxes[stage.name] = self.around(axes, declared, read)
+            self.require(stage.name, declared, read)
+            scope = self.within(stage, stage.axes)
             if scope is not None:
-                self._loads(stage, scope, stage.values)
+                self._loads(scope, stage.values)
         for buffer in program.inputs:
-            declared = [self._declared(axis) for axis in buffer.axes]
+            declared = [self.declared(axis) for axis in buffer.axes]
             read = self._read.get(buffer.name, [])
-            bounds.boxes[buffer.name] = self._around(buffer.axes, declared, read)
-            self._require(buffer.name, declared, read)
+            self.boxes[buffer.name] = self.around(buffer.axes, declared, read)
+            self.require(buffer.name, declared, read)
         for table in program.tables:
-            declared = [Interval(0, extent - 1) for extent in table.extents]
-            self._require(table.name, declared, self._read.get(table.name, ()))
+            declared = [self.of_table(extent) for extent in table.extents]
+            self.require(table.name, declared, self._read.get(table.name, []))
 
-    def _declared(self, bounds: tuple[Expr, ...]) -> Interval | None:
-        """Where an axis goes for certain."""
+    def _visit(self, stage: Stage, update: Update) -> None:
+        outside = scope = self.within(stage, update.loops)
+        if outside is not None and update.condition is not None:
+            scope = outside.under(update.condition, True)
+        if outside is None or scope is None:
+            return
+        self._read.setdefault(stage.name, []).append(tuple(map(scope.of, update.places)))
+        self._loads(scope, (*update.places, *update.values))
+        if update.condition is not None:  # which is read before it is known
+            self._loads(outside, [update.condition])
+
+    def _loads(self, scope: Reach[End], roots: Iterable[Expr]) -> None:
+        for node, within in computed(scope, roots):
+            if isinstance(node, Load):
+                self._read.setdefault(node.source, []).append(tuple(map(within.of, node.indices)))
+
+
+class _BoxDemands(Demands[Interval]):
+    """Those of ``bounds``, as intervals of indices."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__(bounds.program, bounds.boxes)
+        self._bounds = bounds
+
+    def within(self, stage: Stage, loops: Iterable[Loop]) -> Reach[Interval] | None:
+        return self._bounds.within(stage, loops)
+
+    def declared(self, bounds: tuple[Expr, ...]) -> Interval | None:
         if not bounds:
             return None
         scope = self._bounds.scope()
         begin, end = map(scope.of, bounds)
         return Interval(begin.high, end.low - 1)
 
-    def _around(
+    def around(
         self,
         axes: Sequence[tuple[Expr, ...]],
         declared: Sequence[Interval | None],
         read: Sequence[Box],
     ) -> Box:
-        """The box of a buffer: as declared, or as it is read."""
         scope, box = self._bounds.scope(), []
         for number, bounds in enumerate(axes):
             if declared[number] is not None:
@@ -168,10 +247,10 @@ class _Demands:
             box.append(Interval(low, max((one[number].high for one in read), default=-1)))
         return tuple(box)
 
-    def _require(self, name: str, declared: Iterable[Interval | None], read: Iterable[Box]) -> None:
+    def require(self, name: str, declared: Sequence[Interval | None], read: Sequence[Box]) -> None:
         for box in read:
             for number, (own, one) in enumerate(zip(declared, box, strict=True)):
-                if own is not None and not own.covers(one):
+                if own is not None and not self._bounds.most and not own.covers(one):
                     raise ProgramError(
                         f"{name} is used from {one.low} to {one.high} along axis {number}, "
                         f"where it goes from {own.low} to {own.high}",
@@ -182,24 +261,11 @@ class _Demands:
                         f"{name} is used at any index along axis {number}", next_step="clamp it"
                     )
 
-    def _visit(self, stage: Stage, update: Update) -> None:
-        scope = self._bounds.of_update(stage, update)
-        if scope is None:
-            return
-        self._read.setdefault(stage.name, []).append(tuple(map(scope.of, update.places)))
-        self._loads(stage, scope, (*update.places, *update.values))
-        if update.condition is not None:  # which is read before it is known
-            outside = self._bounds.within(stage, update.loops)
-            if outside is not None:
-                self._loads(stage, outside, [update.condition])
-
-    def _loads(self, stage: Stage, scope: Scope, roots: Iterable[Expr]) -> None:
-        for node, within in computed(scope, roots):
-            if isinstance(node, Load):
-                self._read.setdefault(node.source, []).append(tuple(map(within.of, node.indices)))
+    def of_table(self, extent: int) -> Interval:
+        return Interval(0, extent - 1)
 
 
-def computed(scope: Scope, roots: Iterable[Expr]) -> Iterator[tuple[Expr, Scope]]:
+def computed(scope: AnyReach, roots: Iterable[Expr]) -> Iterator[tuple[Expr, AnyReach]]:
     """All nodes in ``roots`` with what is known where each is computed, parts first; one below
     several conditions comes once for each."""
     seen: dict[int, set[Expr]] = {}

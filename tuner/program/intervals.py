@@ -277,7 +277,7 @@ class Scope:
             self._at_most(learnt, lesser, self.of(greater).high - gap)
             self._at_least(learnt, greater, self.of(lesser).low + gap)
             # Of lesser - greater + gap <= 0, what it says of each term.
-            terms = self._difference(lesser, greater)
+            terms = self.difference(lesser, greater)
             for term, factor in terms.items():
                 if term is None or term in (lesser, greater):
                     continue
@@ -289,7 +289,8 @@ class Scope:
                     self._at_least(learnt, term, -(most // -factor))
         return learnt
 
-    def _difference(self, left: Expr, right: Expr) -> dict[Expr | None, int]:
+    def difference(self, left: Expr, right: Expr) -> dict[Expr | None, int]:
+        """``left - right`` as a sum of multiples; nothing if one of them may wrap."""
         if not (self._fits(left) and self._fits(right)):
             return {}
         total = self.terms(left)

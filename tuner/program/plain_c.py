@@ -3,7 +3,8 @@
 In scope of the C are, by :func:`c_name`, the scalars, and for each buffer ``B`` of an argument or
 output a pointer to its first element and ``B_stride_D`` for its dimensions, 0 innermost
 (``B_stride_0`` is 1 and has no name); besides them ``scratch(bytes)``, which is memory until the
-function returns (``codegen/prelude.h``). Sizes are numbers in it. What wraps in the form wraps in
+function returns (``codegen/prelude.h``). Sizes are numbers in it, or where a caller chooses them
+(:mod:`tuner.program.spans`) taken from ``B_extent_D``, and checked. What wraps in the form wraps in
 C, except in indices.
 """
 
@@ -32,6 +33,8 @@ from tuner.program.expressions import (
 )
 from tuner.program.intervals import Interval, Patience, Scope, of_type, unconditional_parts
 from tuner.program.loops import Loop, Stage, Update
+from tuner.program.spans import Opened
+from tuner.program.types import Type
 
 _STEP = "    "
 _UNNAMED = 6
@@ -43,6 +46,8 @@ _CHARACTERS_A_STEP = 64
 _FEW = 4
 """Channels of a pixel."""
 _MOST_BYTES = 1 << 27
+_MOST_INDEX = 1 << 30
+"""Between two of which there are as many as an index holds."""
 _APART = 256
 """Bytes: arrays begin at multiples of it, and so at a vector's boundary."""
 _RESERVED = re.compile(
@@ -51,7 +56,7 @@ _RESERVED = re.compile(
     "typeof|union|unsigned|void|volatile|while|u?int(8|16|32|64|ptr)_t|"
     "held|kernel|release|scratch|clamped|requantized|rounded_shift|halide_.*|_.*_buffer|"
     "VECTOR_BYTES|CONSTRAINT_VIOLATED|OUT_OF_MEMORY|UNALIGNED_HOST|"
-    "(min|max|absd|div|mod|shl|shr|sat|abs|popcount|clz|ctz)_.*|.*_|.*_own|.*_stride_\\d+"
+    "(min|max|absd|div|mod|shl|shr|sat|abs|popcount|clz|ctz)_.*|.*_|.*_own|.*_(stride|extent)_\\d+"
 )
 """C's words, those of this module and of what its text is put into, names of its functions, and
 what :func:`c_name` makes of one of these."""
@@ -123,14 +128,22 @@ class PlainC(NamedTuple):
 
 
 def plain_c(
-    bounds: Bounds, firsts: Mapping[str, Sequence[int]], order: Order | None = None
+    bounds: Bounds,
+    firsts: Mapping[str, Sequence[int]],
+    order: Order | None = None,
+    opened: Opened | None = None,
 ) -> PlainC:
-    """The C of a program that has ``bounds``. ``firsts`` are the indices of the first elements of
+    """The C of a program that has ``bounds``; where it is ``opened`` those are of the usual sizes,
+    and decide nothing but the order of loops. ``firsts`` are the indices of the first elements of
     inputs, by name, along the axes that the program leaves open.
 
     Raises ``ProgramError`` for what is too long for C, or takes too much memory.
     """
-    return _Source(replace(bounds, patience=Patience()), firsts, order or Order()).made()
+    usual = replace(bounds, patience=Patience())
+    if opened is None:
+        return _Source(usual, usual, firsts, order or Order()).made()
+    of_all = replace(opened.bounds, patience=Patience())
+    return _OpenSource(usual, of_all, firsts, order or Order(), opened).made()
 
 
 def c_name(name: str) -> str:
@@ -145,9 +158,22 @@ class _Axis(NamedTuple):
     stride: str
 
 
+class _Over(NamedTuple):
+    """Along an axis of an array: its first index, the end behind its last, and how many that is."""
+
+    begin: str
+    end: str
+    extent: str
+
+
 class _Source:
-    def __init__(self, bounds: Bounds, firsts: Mapping[str, Sequence[int]], order: Order) -> None:
-        self._bounds, self._program, self._order = bounds, bounds.program, order
+    """``usual`` bounds decide the order of loops, ``bounds`` all else."""
+
+    def __init__(
+        self, usual: Bounds, bounds: Bounds, firsts: Mapping[str, Sequence[int]], order: Order
+    ) -> None:
+        self._usual, self._bounds, self._program = usual, bounds, bounds.program
+        self._order = order
         self._operators = Operators()
         self._layouts: dict[str, Sequence[_Axis]] = {}
         program = self._program
@@ -158,14 +184,29 @@ class _Source:
             ]
             self._layouts[buffer.name] = _given(buffer.name, starts)
         for table in program.tables:
-            self._layouts[table.name] = _dense([Interval(0, e - 1) for e in table.extents])
-        for stage in program.stages:
-            if stage.name in bounds.boxes:
-                box = bounds.boxes[stage.name]
-                for array in stage.arrays:
-                    starts = [str(one.low) for one in box]
-                    is_given = array in program.outputs
-                    self._layouts[array] = _given(array, starts) if is_given else _dense(box)
+            self._layouts[table.name] = _dense([_over(Interval(0, e - 1)) for e in table.extents])
+        for stage in self._stages():
+            over = self._over(stage)
+            for array in stage.arrays:
+                starts = [one.begin for one in over]
+                is_given = array in program.outputs
+                self._layouts[array] = _given(array, starts) if is_given else _dense(over)
+
+    def _stages(self) -> Sequence[Stage]:
+        return [one for one in self._program.stages if one.name in self._bounds.boxes]
+
+    def _over(self, stage: Stage) -> Sequence[_Over]:
+        """Where the axes of ``stage`` go."""
+        return list(map(_over, self._bounds.boxes[stage.name]))
+
+    def _own(self) -> Sequence[tuple[str, Type, Stage]]:
+        """The arrays that are no outputs."""
+        return [
+            (array, kind, stage)
+            for stage in self._stages()
+            for array, kind in zip(stage.arrays, stage.types, strict=True)
+            if array not in self._program.outputs
+        ]
 
     def made(self) -> PlainC:
         """All of it."""
@@ -178,9 +219,7 @@ class _Source:
 
     def _body(self) -> Iterator[str]:
         program = self._program
-        sizes = [f"{c_name(name)} = {self._bounds.sizes[name]}" for name in program.sizes]
-        if sizes:
-            yield f"enum {{ {', '.join(sizes)} }};"
+        yield from self._sizes()
         for scalar in program.scalars:  # of others nothing is known
             ends = {"<": (scalar.low, scalar.type.low), ">": (scalar.high, scalar.type.high)}
             for by, (end, whole) in ends.items():
@@ -190,18 +229,21 @@ class _Source:
         for table in program.tables:
             elements = ", ".join(constant(one, table.type).text for one in table.elements)
             yield f"static const {typename(table.type)} {c_name(table.name)}[] = {{{elements}}};"
-        stages = [one for one in program.stages if one.name in self._bounds.boxes]
-        yield from self._memory(stages)
-        for stage in stages:
+        yield from self._memory()
+        for stage in self._stages():
             yield from self._stage(stage)
 
-    def _memory(self, stages: Sequence[Stage]) -> Iterator[str]:
+    def _sizes(self) -> Iterator[str]:
+        bounds = self._bounds
+        sizes = [f"{c_name(name)} = {bounds.sizes[name]}" for name in self._program.sizes]
+        if sizes:
+            yield f"enum {{ {', '.join(sizes)} }};"
+
+    def _memory(self) -> Iterator[str]:
         """Of the arrays that are no outputs: one piece for all."""
         own = [
             (array, kind, prod(map(_extent, self._bounds.boxes[stage.name])) * kind.bits // 8)
-            for stage in stages
-            for array, kind in zip(stage.arrays, stage.types, strict=True)
-            if array not in self._program.outputs
+            for array, kind, stage in self._own()
         ]
         ends = [0, *accumulate(-(-count // _APART) * _APART for _, _, count in own)]
         if ends[-1] > _MOST_BYTES:
@@ -227,10 +269,10 @@ class _Source:
         self, stage: Stage, update: Update, scope: Scope | None, *, is_pure: bool
     ) -> Iterator[str]:
         loops, order, block = update.loops, self._order, 0
-        apart = channels_apart(self._bounds, stage) if is_pure and order.pixels else None
+        apart = channels_apart(self._usual, stage) if is_pure and order.pixels else None
         if apart is not None:
             loops = (*(one for one in loops if one is not apart), apart)
-        elif is_pure and turns(self._bounds, stage):
+        elif is_pure and turns(self._usual, stage):
             block = order.block
             loops = (*loops[:-2], *loops[:-3:-1]) if order.columns else loops
         elif order.rows and not is_pure:
@@ -242,10 +284,9 @@ class _Source:
         for name, begin, end in blocked:
             step = f"{name}_block_ += {block}"
             yield f"for (int32_t {name}_block_ = {begin}; {name}_block_ < {end}; {step})"
-        box = self._bounds.boxes[stage.name][-2:]
-        for (name, _, end), over in zip(blocked, box, strict=False):
+        for (name, _, end), over in zip(blocked, self._over(stage)[-2:], strict=False):
             last = f"{name}_block_ + {block}"
-            if _extent(over) % block:
+            if not over.extent.isdigit() or int(over.extent) % block:
                 last = f"({last} < {end} ? {last} : {end})"
             yield f"for (int32_t {name} = {name}_block_; {name} < {last}; ++{name})"
 
@@ -255,8 +296,8 @@ class _Source:
             texts = self._texts((), scope)
             return texts.of(bounds[0]), texts.of(bounds[1])
         number = [axis.name for axis in stage.axes].index(loop.name)
-        over = self._bounds.boxes[stage.name][number]
-        return str(over.low), str(over.high + 1)
+        begin, end, _ = self._over(stage)[number]
+        return begin, end
 
     def _stored(self, stage: Stage, update: Update, scope: Scope | None) -> Iterator[str]:
         if update.condition is not None:
@@ -281,7 +322,83 @@ class _Source:
 
     def _texts(self, roots: Sequence[Expr] = (), scope: Scope | None = None) -> _Texts:
         scope = scope or self._bounds.scope()
-        return _Texts(roots, self._layouts, self._bounds.boxes, self._operators, scope)
+        return _Texts(roots, self._layouts, self._certain(), self._operators, scope)
+
+    def _certain(self) -> Mapping[str, Box]:
+        """What buffers have in any case."""
+        return self._bounds.boxes
+
+
+class _OpenSource(_Source):
+    """Where a caller chooses sizes."""
+
+    def __init__(
+        self,
+        usual: Bounds,
+        bounds: Bounds,
+        firsts: Mapping[str, Sequence[int]],
+        order: Order,
+        opened: Opened,
+    ) -> None:
+        self._opened = opened
+        super().__init__(usual, bounds, firsts, order)
+
+    def _certain(self) -> Mapping[str, Box]:
+        return {}
+
+    def _over(self, stage: Stage) -> Sequence[_Over]:
+        found = []
+        for number, span in enumerate(self._opened.boxes[stage.name]):
+            if isinstance(span.low, Constant) and isinstance(span.high, Constant):
+                found.append(_over(Interval(span.low.value, span.high.value)))
+            else:
+                begin = span.low.value if isinstance(span.low, Constant) else None
+                name = f"{stage.name}_begin_{number}_" if begin is None else str(begin)
+                found.append(
+                    _Over(name, f"{stage.name}_end_{number}_", f"{stage.name}_count_{number}_")
+                )
+        return found
+
+    def _sizes(self) -> Iterator[str]:
+        rank = {name: len(axes) for name, axes in self._layouts.items()}
+        for size, buffer, axis in self._opened.extents:
+            extent = f"{c_name(buffer)}_extent_{rank[buffer] - 1 - axis}"
+            yield f"const int32_t {c_name(size)} = {extent};"
+            beyond = f"{c_name(size)} < 1 || {c_name(size)} > {self._bounds.most[size]}"
+            yield f"if ({beyond}) return CONSTRAINT_VIOLATED;"
+
+    def _memory(self) -> Iterator[str]:
+        texts = self._texts()
+        for condition in self._opened.refused:
+            yield f"if ({texts.of(condition)}) return CONSTRAINT_VIOLATED;"
+        for stage in self._stages():
+            spans, boxes = self._opened.boxes[stage.name], self._bounds.boxes[stage.name]
+            for over, span, box in zip(self._over(stage), spans, boxes, strict=True):
+                if over.extent.isdigit():
+                    continue
+                if max(abs(end) for end in box) >= _MOST_INDEX:
+                    raise ProgramError(f"the stage {stage.name} reaches up to {box}")
+                if not isinstance(span.low, Constant):
+                    yield f"const int32_t {over.begin} = {texts.of(span.low)};"
+                yield f"const int32_t {over.end} = {texts.of(span.high + 1)};"
+                apart = f"{over.end} - {over.begin}"
+                yield f"const int32_t {over.extent} = {apart} > 0 ? {apart} : 0;"
+        own = self._own()
+        if not own:
+            return
+        yield "int64_t bytes_, memory_bytes_ = 0;"
+        for array, kind, stage in own:
+            yield f"bytes_ = {kind.bits // 8};"
+            for over in reversed(self._over(stage)):
+                yield f"bytes_ *= {over.extent};"
+                yield f"if (bytes_ > {_MOST_BYTES}) return OUT_OF_MEMORY;"
+            yield f"const int64_t {array}_at_ = memory_bytes_;"
+            yield f"memory_bytes_ += (bytes_ + {_APART - 1}) / {_APART} * {_APART};"
+        yield f"if (memory_bytes_ > {_MOST_BYTES}) return OUT_OF_MEMORY;"
+        yield f"uint8_t *const memory_ = scratch(memory_bytes_ + {_APART});"  # never none
+        for array, kind, _ in own:
+            named = f"{typename(kind)} *restrict {c_name(array)}"
+            yield f"{named} = (void *)(memory_ + {array}_at_);"
 
 
 def _offset(index: Expr, scope: Scope) -> tuple[Expr | None, int]:
@@ -309,9 +426,22 @@ def _given(buffer: str, firsts: Sequence[str]) -> Sequence[_Axis]:
     return [_Axis(*one) for one in zip(firsts, strides, strict=True)]
 
 
-def _dense(box: Sequence[Interval]) -> Sequence[_Axis]:
-    extents = [_extent(one) for one in box]
-    return [_Axis(str(one.low), str(prod(extents[n + 1 :]))) for n, one in enumerate(box)]
+def _over(one: Interval) -> _Over:
+    return _Over(str(one.low), str(one.high + 1), str(_extent(one)))
+
+
+def _dense(box: Sequence[_Over]) -> Sequence[_Axis]:
+    axes: list[_Axis] = []
+    number, names = 1, list[str]()
+    for begin, _, extent in reversed(box):
+        factors = [*names, *([str(number)] if number != 1 or not names else [])]
+        stride = " * ".join(factors)
+        axes.append(_Axis(begin, stride if len(factors) == 1 else f"({stride})"))
+        if extent.isdigit():
+            number *= int(extent)
+        else:
+            names.append(extent)
+    return axes[::-1]
 
 
 class _Texts:

@@ -31,6 +31,7 @@ OPTIONS = [
     "-Wall",
     *(["-Werror"] if HAS_CC else []),  # others warn of other things
     "-Wno-unused",
+    "-D__builtin_assume(promise)=",  # clang's alone
     "-Wno-tautological-compare",
 ]
 CHECKED = "-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero"
@@ -79,12 +80,14 @@ def specs_of(program: Program, sizes: Mapping[str, int], loose: int = 0) -> list
     for name, kind in kinds.items():
         is_output = name in program.outputs
         box = boxes[program.stage_of(name).name if is_output else name]
+        shape = tuple(max(0, one.high - one.low + 1) for one in box)
         specs.append(
             BufferSpec(
                 name,
                 kind.dtype.name,
-                tuple(max(0, one.high - one.low + 1) for one in box),
+                shape,
                 "output" if is_output else "input",
+                promised=shape[-1] % TARGET.vector_alignment_bytes == 0,
                 mins=() if is_output else tuple(one.low for one in box),
                 loose=min(loose, len(box)),
             )
@@ -100,15 +103,20 @@ def called(
     folder: Path,
     choices: Random | None = None,
     loose: int = 0,
+    contract: Contract = Contract.STATIC,
+    usual: Mapping[str, int] | None = None,
 ) -> dict[str, np.ndarray]:
     """What the C of ``program`` makes of its arguments, none of it by what C leaves undefined. Its
-    knobs are as ``choices`` say, or have their first; ``loose`` buffers lie as a caller likes."""
+    knobs are as ``choices`` say, or have their first; ``loose`` buffers lie as a caller likes. It
+    is compiled under ``contract``, for the ``usual`` sizes where those of a call are open."""
     given = [
         ScalarSpec(one.name, one.type.dtype.name, scalars[one.name]) for one in program.scalars
     ]
     specs = specs_of(program, sizes, loose)
-    fitted = Fitted(program, specs, given)
-    problem = Problem(Workload("drawn", 1, {}), Contract.STATIC, TARGET)
+    known = specs_of(program, usual or sizes, loose)
+    specs = [one._replace(promised=own.promised) for one, own in zip(specs, known, strict=True)]
+    fitted = Fitted(program, known, given, is_open=contract is not Contract.STATIC)
+    problem = Problem(Workload("drawn", 1, {}), contract, TARGET)
     chosen = choices.choice if choices is not None else itemgetter(0)
     config = Config({knob.name: chosen(knob.choices) for knob in fitted.knobs})
     source, around = folder / "program.c", folder / "around.c"
@@ -118,7 +126,10 @@ def called(
     compiled(*OPTIONS, CHECKED, "-c", "-o", f"{folder}/program.o", str(source))
     linked = (f"{folder}/program.o", str(around))
     compiled("-O1", "-fPIC", "-fno-builtin", "-shared", "-o", str(library), *linked)
-    arrays = [_laid_out(spec, number, inputs.get(spec.name)) for number, spec in enumerate(specs)]
+    arrays = [
+        _laid_out(spec, contract, number, inputs.get(spec.name))
+        for number, spec in enumerate(specs)
+    ]
     buffers = [_buffer(spec, array) for spec, array in zip(specs, arrays, strict=True)]
     count = len(program.inputs)
     values = [
@@ -135,9 +146,11 @@ def called(
     }
 
 
-def _laid_out(spec: BufferSpec, number: int, values: np.ndarray | None) -> np.ndarray:
-    """An array as a caller may have it, with ``values`` in it."""
-    layout = other_layout_of(spec, Contract.STATIC, TARGET, number)
+def _laid_out(
+    spec: BufferSpec, contract: Contract, number: int, values: np.ndarray | None
+) -> np.ndarray:
+    """An array as a caller may have it who keeps ``contract``, with ``values`` in it."""
+    layout = other_layout_of(spec, contract, TARGET, number)
     size, most = spec.element_bytes, TARGET.vector_alignment_bytes
     memory = np.zeros(layout.span_bytes + layout.host_offset_bytes + 2 * most, np.uint8)
     start = -memory.ctypes.data % most + layout.host_offset_bytes

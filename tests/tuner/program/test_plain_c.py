@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.tuner.program.drawn import arguments_of, programs
 from tests.tuner.program.native import called
+from tuner.problem.contract import Contract
 from tuner.program.bounds import bounded
 from tuner.program.expressions import Cast, Constant, Expr, Select, Variable, equal
 from tuner.program.interpretation import interpreted
@@ -27,15 +28,24 @@ from tuner.program.types import I32, U8
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(programs(), st.integers(1, 9), st.integers(1, 17), st.integers(0, 99))
-def test_c_agrees_with_the_reference(program: Program, height: int, width: int, seed: int) -> None:
+@given(
+    programs(), st.integers(1, 9), st.integers(1, 17), st.integers(0, 99), st.sampled_from(Contract)
+)
+def test_c_agrees_with_the_reference(
+    program: Program, height: int, width: int, seed: int, contract: Contract
+) -> None:
+    """Where sizes are open, it was compiled for others than it is called with."""
     note(printed(program))
     choices, loose = Random(seed), seed % 3
-    sizes = {"height": height, "width": width}
+    width = 128 if contract is Contract.EXTENT else width
+    sizes, usual = {"height": height, "width": width}, {"height": 4, "width": 128}
     arguments = arguments_of(program, sizes, seed)
     wanted = interpreted(program, sizes, *arguments)
     with TemporaryDirectory() as folder:
-        found = called(program, sizes, *arguments, Path(folder), choices, loose)
+        found = called(
+            *(program, sizes, *arguments, Path(folder), choices, loose, contract),
+            usual=sizes if contract is Contract.STATIC else usual,
+        )
     for name, values in wanted.items():
         np.testing.assert_array_equal(found[name], values, err_msg=name)
 
