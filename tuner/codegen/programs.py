@@ -21,6 +21,7 @@ from tuner.program.expressions import (
 from tuner.program.inlining import inlined, is_copy, is_small
 from tuner.program.loops import Program
 from tuner.program.plain_c import (
+    FEW,
     Order,
     c_name,
     channels_apart,
@@ -96,7 +97,7 @@ class Fitted:
                 known = self._sizes.setdefault(axis[1].name, extent)
                 require(known == extent, f"its size {axis[1].name} is {known} and {extent}")
 
-    def _bounds_of(self, program: Program) -> tuple[Bounds, Opened | None]:
+    def _bounds_of(self, program: Program) -> tuple[Bounds, Sequence[Opened]]:
         bounds = bounded(program, self._sizes)
         for buffer in program.inputs:
             spec, boxes = self._inputs[buffer.name], bounds.boxes[buffer.name]
@@ -107,11 +108,12 @@ class Fitted:
                     f"its input {buffer.name} may be read from {box.low} to {box.high}, where it "
                     f"goes from {first} to {last}",
                 )
-        found = self._open(program) if self._is_open else None
+        found = self._open(program) if self._is_open else ()
         plain_c(bounds, self._firsts, opened=found)  # or it is refused now
         return bounds, found
 
-    def _open(self, program: Program) -> Opened:
+    def _open(self, program: Program) -> Sequence[Opened]:
+        """It for all sizes; before that for pixels of the usual few channels."""
         shapes = {
             name: spec.shape for name, spec in (*self._inputs.items(), *self._outputs.items())
         }
@@ -120,16 +122,22 @@ class Fitted:
             for name, shape in shapes.items()
             for axis, extent in enumerate(shape)
         }
-        found = opened(program, self._firsts, most)
+        few = {
+            (name, axis): extent
+            for name, shape in shapes.items()
+            for axis, extent in enumerate(shape)
+            if len(shape) > 1 and extent <= FEW
+        }
+        found = opened(program, self._firsts, most, {})
         usual = {size: shapes[buffer][axis] for size, buffer, axis in found.extents}
         require(
             not found.is_refused(usual, self._values),
             "for sizes that a caller chooses, it cannot be told that it reads within its inputs",
         )
-        return found
+        return [*([opened(program, self._firsts, most, few)] if few else ()), found]
 
     @cached_property
-    def _inlined(self) -> tuple[Bounds, Opened | None] | None:
+    def _inlined(self) -> tuple[Bounds, Sequence[Opened]] | None:
         """The same without the stages that can be computed where they are read."""
         made = inlined(self.program, is_small(self.program))
         if len(made.stages) == len(self.program.stages):

@@ -33,7 +33,7 @@ from tuner.program.expressions import (
 )
 from tuner.program.intervals import Interval, Patience, Scope, of_type, unconditional_parts
 from tuner.program.loops import Loop, Stage, Update
-from tuner.program.spans import Opened
+from tuner.program.spans import Extent, Opened
 from tuner.program.types import Type
 
 _STEP = "    "
@@ -43,7 +43,7 @@ _DEEPEST = 50
 """Parts within parts that are written out: clang takes 256 brackets."""
 _CHARACTERS_A_STEP = 64
 """Of text, for one node that is looked at."""
-_FEW = 4
+FEW = 4
 """Channels of a pixel."""
 _MOST_BYTES = 1 << 27
 _MOST_INDEX = 1 << 30
@@ -79,8 +79,8 @@ class Order(NamedTuple):
 
 def turns(bounds: Bounds, stage: Stage) -> bool:
     """Whether its definition reads along another axis what it stores along rows."""
-    box = bounds.boxes[stage.name][-2:]
-    is_small = len(box) < 2 or min(map(_extent, box)) <= _FEW
+    box = bounds.boxes.get(stage.name, ())[-2:]
+    is_small = len(box) < 2 or min(map(_extent, box)) <= FEW
     if is_small or channels_apart(bounds, stage) or not _is_free(stage.axes[-2], stage.axes):
         return False
     *others, row = (axis.index for axis in stage.axes)
@@ -95,8 +95,8 @@ def channels_apart(bounds: Bounds, stage: Stage) -> Loop | None:
     """The axis along which a stage stores in planes of its own what it reads side by side, if it
     has one of a few elements."""
     lasts = [node for load in loads_in(*stage.values) for node in ordered(load.indices[-1:])]
-    for axis, box in zip(stage.axes[:-1], bounds.boxes[stage.name], strict=False):
-        if _extent(box) <= _FEW and axis.index in lasts and _is_free(axis, stage.axes):
+    for axis, box in zip(stage.axes[:-1], bounds.boxes.get(stage.name, ()), strict=False):
+        if _extent(box) <= FEW and axis.index in lasts and _is_free(axis, stage.axes):
             return axis
     return None
 
@@ -131,19 +131,26 @@ def plain_c(
     bounds: Bounds,
     firsts: Mapping[str, Sequence[int]],
     order: Order | None = None,
-    opened: Opened | None = None,
+    opened: Sequence[Opened] = (),
 ) -> PlainC:
-    """The C of a program that has ``bounds``; where it is ``opened`` those are of the usual sizes,
-    and decide nothing but the order of loops. ``firsts`` are the indices of the first elements of
-    inputs, by name, along the axes that the program leaves open.
+    """The C of a program that has ``bounds``. Where it is ``opened`` they are those of the usual
+    sizes and decide nothing but the order of loops; of several, the first that fits a call takes
+    it. ``firsts`` are the indices of the first elements of inputs, by name, along the axes that the
+    program leaves open.
 
     Raises ``ProgramError`` for what is too long for C, or takes too much memory.
     """
     usual = replace(bounds, patience=Patience())
-    if opened is None:
-        return _Source(usual, usual, firsts, order or Order()).made()
-    of_all = replace(opened.bounds, patience=Patience())
-    return _OpenSource(usual, of_all, firsts, order or Order(), opened).made()
+    if not opened:
+        source = _Source(usual, usual, firsts, order or Order())
+        loops = "\n".join(source.body())
+        return PlainC("\n".join(source.operators.definitions()), loops)
+    operators, lines = Operators(), list[str]()
+    for number, one in enumerate(opened):
+        of_all = replace(one, bounds=replace(one.bounds, patience=Patience()))
+        source = _OpenSource(usual, of_all, firsts, order or Order(), operators)
+        lines += [f"{'else ' if number else ''}{source.head()}{{", *source.body(), "}"]
+    return PlainC("\n".join(operators.definitions()), "\n".join(lines))
 
 
 def c_name(name: str) -> str:
@@ -170,11 +177,16 @@ class _Source:
     """``usual`` bounds decide the order of loops, ``bounds`` all else."""
 
     def __init__(
-        self, usual: Bounds, bounds: Bounds, firsts: Mapping[str, Sequence[int]], order: Order
+        self,
+        usual: Bounds,
+        bounds: Bounds,
+        firsts: Mapping[str, Sequence[int]],
+        order: Order,
+        operators: Operators | None = None,
     ) -> None:
         self._usual, self._bounds, self._program = usual, bounds, bounds.program
         self._order = order
-        self._operators = Operators()
+        self.operators = operators or Operators()
         self._layouts: dict[str, Sequence[_Axis]] = {}
         program = self._program
         for buffer in program.inputs:
@@ -208,16 +220,12 @@ class _Source:
             if array not in self._program.outputs
         ]
 
-    def made(self) -> PlainC:
-        """All of it."""
-        loops = "\n".join(self._body())
-        return PlainC("\n".join(self._operators.definitions()), loops)
-
     def _first(self, begin: Expr) -> str:
         first = self._bounds.scope().of(begin)
         return str(first.low) if first.low == first.high else f"({self._texts().of(begin)})"
 
-    def _body(self) -> Iterator[str]:
+    def body(self) -> Iterator[str]:
+        """All of it, line by line."""
         program = self._program
         yield from self._sizes()
         for scalar in program.scalars:  # of others nothing is known
@@ -322,7 +330,7 @@ class _Source:
 
     def _texts(self, roots: Sequence[Expr] = (), scope: Scope | None = None) -> _Texts:
         scope = scope or self._bounds.scope()
-        return _Texts(roots, self._layouts, self._certain(), self._operators, scope)
+        return _Texts(roots, self._layouts, self._certain(), self.operators, scope)
 
     def _certain(self) -> Mapping[str, Box]:
         """What buffers have in any case."""
@@ -330,18 +338,39 @@ class _Source:
 
 
 class _OpenSource(_Source):
-    """Where a caller chooses sizes."""
+    """Where a caller chooses sizes, but for those that are fixed in the bounds of ``opened``."""
 
     def __init__(
         self,
         usual: Bounds,
-        bounds: Bounds,
+        opened: Opened,
         firsts: Mapping[str, Sequence[int]],
         order: Order,
-        opened: Opened,
+        operators: Operators,
     ) -> None:
         self._opened = opened
-        super().__init__(usual, bounds, firsts, order)
+        super().__init__(usual, opened.bounds, firsts, order, operators)
+
+    def head(self) -> str:
+        """Which calls it takes: those of fixed sizes, with pixels side by side."""
+        sizes = self._bounds.sizes
+        fixed = [f"{self._extent(one)} == {sizes[one.size]}" for one in self._fixed()]
+        fixed += [f"{name} == {count}" for name, count in self._pixels().items()]
+        return f"if ({' && '.join(fixed)}) " if fixed else ""
+
+    def _fixed(self) -> Sequence[Extent]:
+        return [one for one in self._opened.extents if one.size in self._bounds.sizes]
+
+    def _extent(self, one: Extent) -> str:
+        return f"{c_name(one.buffer)}_extent_{len(self._layouts[one.buffer]) - 1 - one.axis}"
+
+    def _pixels(self) -> Mapping[str, int]:
+        """Strides from pixel to pixel of as many channels."""
+        return {
+            f"{c_name(one.buffer)}_stride_1": self._bounds.sizes[one.size]
+            for one in self._fixed()
+            if one.axis and one.axis == len(self._layouts[one.buffer]) - 1
+        }
 
     def _certain(self) -> Mapping[str, Box]:
         return {}
@@ -360,11 +389,15 @@ class _OpenSource(_Source):
         return found
 
     def _sizes(self) -> Iterator[str]:
-        rank = {name: len(axes) for name, axes in self._layouts.items()}
-        for size, buffer, axis in self._opened.extents:
-            extent = f"{c_name(buffer)}_extent_{rank[buffer] - 1 - axis}"
-            yield f"const int32_t {c_name(size)} = {extent};"
-            beyond = f"{c_name(size)} < 1 || {c_name(size)} > {self._bounds.most[size]}"
+        for name, count in self._pixels().items():
+            yield f"enum {{ {name} = {count} }};"
+        for one in self._opened.extents:
+            size = c_name(one.size)
+            if one.size in self._bounds.sizes:
+                yield f"enum {{ {size} = {self._bounds.sizes[one.size]} }};"
+                continue
+            yield f"const int32_t {size} = {self._extent(one)};"
+            beyond = f"{size} < 1 || {size} > {self._bounds.most[one.size]}"
             yield f"if ({beyond}) return CONSTRAINT_VIOLATED;"
 
     def _memory(self) -> Iterator[str]:

@@ -53,7 +53,7 @@ class Extent(NamedTuple):
 class Opened:
     """A program for sizes that a caller chooses: ``bounds`` are those of all of them, ``boxes``
     those of one call. It is refused where one of ``refused`` holds. Axes of inputs that go as far
-    as they are read have sizes as well: ``extents`` are all."""
+    as they are read have sizes as well: ``extents`` are all; some may be fixed in ``bounds``."""
 
     bounds: Bounds
     boxes: Mapping[str, Sequence[Span]]
@@ -68,10 +68,14 @@ class Opened:
 
 
 def opened(
-    program: Program, firsts: Mapping[str, Sequence[int]], most: Mapping[tuple[str, int], int]
+    program: Program,
+    firsts: Mapping[str, Sequence[int]],
+    most: Mapping[tuple[str, int], int],
+    fixed: Mapping[tuple[str, int], int],
 ) -> Opened:
     """``program`` for buffers that begin at ``firsts``, outputs at 0, and have at least one
-    element and at ``most`` so many along each axis, by name and number of the axis.
+    element and at ``most`` so many along each axis, by name and number of the axis; as many as
+    ``fixed`` says where it does.
 
     :class:`ProgramError` if it cannot be told how far something reaches.
     """
@@ -84,9 +88,9 @@ def opened(
         made = []
         for number, axis in enumerate(declared):
             first = Constant(firsts[name][number] if name in firsts else 0, INDEX)
-            known = {one.size for one in extents}
+            taken_sizes = {one.size for one in extents}
             end = axis[1] if axis else None
-            is_size = isinstance(end, Variable) and end.name in set(program.sizes) - known
+            is_size = isinstance(end, Variable) and end.name in set(program.sizes) - taken_sizes
             if is_size and axis[0] is first and not first.value:
                 size = end
             else:
@@ -113,7 +117,11 @@ def opened(
             for one in program.arguments
         ),
     )
-    bounds = bounded(program, {}, {one.size: most[one.buffer, one.axis] for one in extents})
+    places = {one.size: (one.buffer, one.axis) for one in extents}
+    known = {size: fixed[place] for size, place in places.items() if place in fixed}
+    bounds = bounded(
+        program, known, {s: most[place] for s, place in places.items() if s not in known}
+    )
     demands = _SpanDemands(bounds)
     demands.find()
     own = demands.ends.scope

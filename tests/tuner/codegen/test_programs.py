@@ -24,6 +24,9 @@ from tuner.records.candidate import Candidate
 
 TARGET = find_target("hexagon-v66")
 PIPELINES = ("pyramid", "running_sum", "histogram", "exposure", "features", "strongest", "dense")
+_OPEN = (Contract.NONE, Contract.HOST, Contract.STRIDE)
+_STATIC_ALONE = ("strongest",)
+"""Of which Halide makes no code where sizes are open."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +40,8 @@ def test_pipelines_of_every_kind_are_right_whatever_the_knobs():
     with CGenerator(2, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
         for name in PIPELINES:
             kernel = find_kernel(keep_pipeline(unseen_pipeline(name)))
-            for contract in (Contract.STATIC, random.choice(list(Contract)[:3])):
+            is_open = name not in _STATIC_ALONE
+            for contract in (Contract.STATIC, *([random.choice(_OPEN)] if is_open else ())):
                 problem = kernel.problem(SIZES[name], contract, TARGET)
                 config = generator.space(kernel, problem).sample(random)
                 artifact = generator.compile(Candidate(problem, config, generator.name))

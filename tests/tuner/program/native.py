@@ -14,7 +14,7 @@ from random import Random
 import numpy as np
 
 from tuner.codegen.programs import Fitted
-from tuner.problem.buffers import BufferSpec, ScalarSpec, other_layout_of
+from tuner.problem.buffers import BufferSpec, ScalarSpec, layout_of, other_layout_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.problem.workload import Problem, Workload
@@ -48,6 +48,10 @@ AROUND = (
     + "".join(f"void __ubsan_handle_{name}(void) {{ ++undefined; }}\n" for name in HANDLERS)
 )
 TARGET = find_target("hexagon-v66")
+
+
+class RefusedError(Exception):
+    """A call returned an error."""
 
 
 class Dimension(ctypes.Structure):
@@ -105,10 +109,15 @@ def called(
     loose: int = 0,
     contract: Contract = Contract.STATIC,
     usual: Mapping[str, int] | None = None,
+    fewer: int = 0,
+    *,
+    is_dense: bool = False,
 ) -> dict[str, np.ndarray]:
     """What the C of ``program`` makes of its arguments, none of it by what C leaves undefined. Its
     knobs are as ``choices`` say, or have their first; ``loose`` buffers lie as a caller likes. It
-    is compiled under ``contract``, for the ``usual`` sizes where those of a call are open."""
+    is compiled under ``contract``, for the ``usual`` sizes where those of a call are open. Rows
+    lie densely if ``is_dense``, and inputs end ``fewer`` elements before what is read;
+    ``RefusedError`` if the code refuses the call."""
     given = [
         ScalarSpec(one.name, one.type.dtype.name, scalars[one.name]) for one in program.scalars
     ]
@@ -127,7 +136,7 @@ def called(
     linked = (f"{folder}/program.o", str(around))
     compiled("-O1", "-fPIC", "-fno-builtin", "-shared", "-o", str(library), *linked)
     arrays = [
-        _laid_out(spec, contract, number, inputs.get(spec.name))
+        _laid_out(spec, contract, None if is_dense else number, inputs.get(spec.name))
         for number, spec in enumerate(specs)
     ]
     buffers = [_buffer(spec, array) for spec, array in zip(specs, arrays, strict=True)]
@@ -137,7 +146,10 @@ def called(
     ]
     pointers = [ctypes.byref(one) for one in buffers]
     made = ctypes.CDLL(str(library))
-    assert made[problem.symbol](*pointers[:count], *values, *pointers[count:]) == 0
+    for one in buffers[:count]:
+        one.dim[0].extent -= fewer
+    if made[problem.symbol](*pointers[:count], *values, *pointers[count:]):
+        raise RefusedError
     assert ctypes.c_int.in_dll(made, "undefined").value == 0
     return {
         spec.name: array.copy()
@@ -147,10 +159,13 @@ def called(
 
 
 def _laid_out(
-    spec: BufferSpec, contract: Contract, number: int, values: np.ndarray | None
+    spec: BufferSpec, contract: Contract, number: int | None, values: np.ndarray | None
 ) -> np.ndarray:
-    """An array as a caller may have it who keeps ``contract``, with ``values`` in it."""
-    layout = other_layout_of(spec, contract, TARGET, number)
+    """An array as a caller may have it who keeps ``contract``, with ``values`` in it; of a
+    ``number`` padded."""
+    layout = layout_of(spec, contract, TARGET)
+    if number is not None:
+        layout = other_layout_of(spec, contract, TARGET, number)
     size, most = spec.element_bytes, TARGET.vector_alignment_bytes
     memory = np.zeros(layout.span_bytes + layout.host_offset_bytes + 2 * most, np.uint8)
     start = -memory.ctypes.data % most + layout.host_offset_bytes

@@ -11,11 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from tests.tuner.program.drawn import arguments_of, programs
-from tests.tuner.program.native import called
+from tests.tuner.program.native import RefusedError, called
 from tuner.problem.contract import Contract
 from tuner.program.bounds import bounded
 from tuner.program.expressions import Cast, Constant, Expr, Select, Variable, equal
@@ -45,6 +46,7 @@ def test_c_agrees_with_the_reference(
         found = called(
             *(program, sizes, *arguments, Path(folder), choices, loose, contract),
             usual=sizes if contract is Contract.STATIC else usual,
+            is_dense=seed % 2 == 0,
         )
     for name, values in wanted.items():
         np.testing.assert_array_equal(found[name], values, err_msg=name)
@@ -151,3 +153,43 @@ def ways(height: size, width: size, image: u8[height, width], mixed: u8[height, 
     assert nests(block=8) == squares
     assert nests(pixels=True) == written.replace("c y x apart", "y x c apart")
     assert nests(rows=True) == written.replace("y x r total", "y r x total")
+
+
+def test_pixels_of_the_usual_channels_are_loops_of_their_own(tmp_path: Path) -> None:
+    """Channels that a caller chooses, or the usual few, which the compiler knows then."""
+    text = """
+def mixed(channels: size, height: size, width: size, planes: u8[..., ..., ...]):
+    for y in range(height):
+        for x in range(width):
+            for c in range(channels):
+                out[y, x, c] = planes[c, y, x]
+    return out
+"""
+    program, usual = parsed(text), {"channels": 3, "height": 4, "width": 20}
+    for channels in (1, 3, 5):
+        sizes = {**usual, "channels": channels}
+        planes = np.arange(channels * 4 * 20).astype(np.uint8).reshape(channels, 4, 20)
+        run = partial(called, program, sizes, {"planes": planes}, {}, usual=usual)
+        for is_dense in (False, True):
+            folder = tmp_path / f"{channels}{is_dense}"
+            folder.mkdir()
+            found = run(folder, contract=Contract.NONE, is_dense=is_dense)
+            assert (found["out"] == planes.transpose(1, 2, 0)).all()
+
+
+def test_calls_that_would_read_beyond_a_buffer_are_refused(tmp_path: Path) -> None:
+    text = """
+def shifted(width: size, image: u8[...]):
+    for x in range(width):
+        out[x] = image[x] + image[x + 2]
+    return out
+"""
+    program, usual = parsed(text), {"width": 20}
+    image = np.arange(22).astype(np.uint8)
+    run = partial(called, program, usual, {"image": image}, {}, contract=Contract.NONE)
+    folders = tmp_path / "whole", tmp_path / "short"
+    for folder in folders:
+        folder.mkdir()
+    assert (run(folders[0])["out"] == image[:-2] + image[2:]).all()
+    with pytest.raises(RefusedError):
+        run(folders[1], fewer=1)
