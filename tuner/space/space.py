@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import islice
 from operator import lt
 from random import Random
 from typing import Any
@@ -82,12 +81,13 @@ class Knob:
 class _Structure:
     """The names of a space: the knobs in order with their conditions, the names of all, and for
     each knob the constraints (number, condition, knobs it names) that are decided once it
-    has a value.
+    has a value, and the earlier knobs on which it and those after it depend.
     """
 
     knobs: tuple[tuple[str, Expression | None], ...]
     names: frozenset[str]
     checks: tuple[tuple[tuple[int, Expression, frozenset[str]], ...], ...]
+    decisive: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -320,8 +320,39 @@ class Space:
             del scope[knob.name], values[knob.name]
 
     def count(self, limit: int) -> int:
-        """The number of valid configs, counting no further than ``limit``."""
-        return sum(1 for _ in islice(self, limit))
+        """The number of valid configs, but ``limit`` if there are more."""
+        found: dict[tuple[KnobValue | None, ...], int] = {}
+        scope: dict[str, KnobValue] = dict(self.constants)
+
+        def below(position: int) -> int:
+            if position == len(self.knobs):
+                return 1
+            # Nothing else that was chosen so far decides what may follow.
+            known = position, *map(scope.get, self._structure.decisive[position])
+            if known not in found:
+                total = 0
+                for more in rest(position):
+                    total += more
+                    if total >= limit:
+                        break
+                found[known] = total
+            return found[known]
+
+        def rest(position: int) -> Iterator[int]:
+            if not self._is_active(position, scope):
+                if self._broken(position, scope) is None:
+                    yield below(position + 1)
+                return
+            knob = self.knobs[position]
+            try:
+                for choice in knob.choices:
+                    scope[knob.name] = choice
+                    if self._broken(position, scope) is None:
+                        yield below(position + 1)
+            finally:
+                scope.pop(knob.name, None)
+
+        return min(below(0), limit)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON form; also what the digest is made of."""
@@ -392,10 +423,17 @@ def _structure_of(
         last = max((position[name] for name in named), default=0)
         if checks:
             checks[last].append((number, condition, named))
+    decisive: list[tuple[str, ...]] = []
+    needed: set[str] = set()
+    for place, (_, when) in reversed(list(enumerate(knobs))):
+        needed |= set().union(*(named for _, _, named in checks[place]))
+        needed |= set() if when is None else expression(when).names
+        decisive.append(tuple(name for name, _ in knobs[:place] if name in needed))
     return _Structure(
         tuple([(name, None if when is None else expression(when)) for name, when in knobs]),
         frozenset(position),
         tuple(tuple(c) for c in checks),
+        tuple(reversed(decisive)),
     )
 
 

@@ -64,6 +64,11 @@ def test_enumeration_is_every_valid_config_once():
     assert found == by_hand
 
 
+@given(spaces(), st.integers(1, 40))
+def test_configs_are_counted_as_far_as_asked(space, limit):
+    assert space.count(limit) == min(len(list(space)), limit)
+
+
 @given(spaces(), st.integers(0, 2**32))
 def test_samples_are_members_of_the_space(space, seed):
     members = set(space)
