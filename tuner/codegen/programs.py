@@ -12,12 +12,7 @@ from tuner.kernels import Kernel
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.program.bounds import Bounds, bounded
-from tuner.program.expressions import (
-    Expr,
-    ProgramError,
-    Variable,
-    require,
-)
+from tuner.program.expressions import ProgramError, require
 from tuner.program.inlining import inlined, is_copy, is_small
 from tuner.program.loops import Program
 from tuner.program.plain_c import (
@@ -82,20 +77,12 @@ class Fitted:
         outputs = [spec for spec in specs if spec.role == "output"]
         self._inputs = {one.name: spec for one, spec in zip(program.inputs, inputs, strict=True)}
         self._outputs = dict(zip(program.outputs, outputs, strict=True))
-        self._sizes: dict[str, int] = {}
-        for buffer in program.inputs:
-            self._add_sizes(buffer.axes, self._inputs[buffer.name])
         for name, spec in self._outputs.items():
             require(not any(spec.mins), f"its output {name} begins at {spec.mins}, not at 0")
-            self._add_sizes([one.bounds for one in program.stage_of(name).axes], spec)
+        shapes = {name: spec.shape for name, spec in (self._inputs | self._outputs).items()}
+        self._sizes = program.sizes_at(shapes)
         self._firsts = {name: _firsts(spec) for name, spec in self._inputs.items()}
         self._bounds, self._opened = self._bounds_of(program)
-
-    def _add_sizes(self, axes: Sequence[tuple[Expr, ...]], spec: BufferSpec) -> None:
-        for axis, extent in zip(axes, spec.shape, strict=True):
-            if axis and isinstance(axis[1], Variable) and axis[1].name in self.program.sizes:
-                known = self._sizes.setdefault(axis[1].name, extent)
-                require(known == extent, f"its size {axis[1].name} is {known} and {extent}")
 
     def _bounds_of(self, program: Program) -> tuple[Bounds, Sequence[Opened]]:
         bounds = bounded(program, self._sizes)

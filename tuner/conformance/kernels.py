@@ -39,7 +39,7 @@ from tuner.measure.roofline import roofline_of_work
 from tuner.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.problem.workload import Problem
+from tuner.problem.workload import Param, Problem
 from tuner.records.candidate import Candidate
 from tuner.space import Config, Space
 from tuner.uploaded.derived import DerivedKernel
@@ -52,6 +52,8 @@ MOST_GROWN = 4
 MOST_SAMPLES_RIGHT = 0.8
 SAMPLES_RUN = 6
 TRIALS = 4
+DRAWN, FEW = 20, 12
+"""Shapes, and the most elements along their axes."""
 FEWEST_CONFIGS = 10
 MOST_MACS = 30_000_000
 """In a shape that is run: what the slowest schedules do in seconds on the simulator."""
@@ -163,6 +165,21 @@ class KernelConformance(_OfOneKernel):
         assert [(array.shape, array.dtype.name) for array in (*inputs, *first)] == declared
         assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
         assert all(np.array_equal(a, b) for a, b in zip(inputs, before, strict=True))
+
+    def test_the_program_computes_the_reference(self, kernel: Kernel) -> None:
+        """Where both are stated, in shapes of a few elements."""
+        random, rng = Random(6), np.random.default_rng(6)
+        is_stated = bool(kernel.text) and type(kernel).reference is not Kernel.reference
+        for _ in range(DRAWN if is_stated else 0):
+            drawn = {p.name: _drawn(p, random) for p in kernel.params}
+            try:
+                params = dict(kernel.workload(drawn).params)
+            except UserError:  # too large
+                continue
+            inputs = kernel.inputs(params, rng)
+            made = Kernel.reference(kernel, params, inputs)
+            for array, wanted in zip(made, kernel.reference(params, inputs), strict=True):
+                np.testing.assert_array_equal(array, wanted)
 
     # Parameters
 
@@ -367,6 +384,13 @@ class KernelCodeConformance(_OfOneKernel):
         found = result.best.measurement if result.best is not None else None
         assert found is not None
         assert found.verified
+
+
+def _drawn(param: Param, random: Random) -> int:
+    """A value of ``param``; of an extent a small one."""
+    most = min(param.maximum, FEW * param.multiple) if param.is_extent else param.maximum
+    least = -(-param.minimum // param.multiple)
+    return param.multiple * random.randint(least, max(least, most // param.multiple))
 
 
 def _lowest(array: Array) -> Array:

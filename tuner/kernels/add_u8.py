@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param, WorkCounts
+from tuner.kernels.kernel import BufferSpec, HalidePipeline, Param, WorkCounts
 from tuner.kernels.pixel import Pixel, at, clamped, constant
 from tuner.kernels.pointwise import Pointwise
 
@@ -42,6 +40,13 @@ class AddU8(Pointwise):
 
     name = "add_u8"
     summary = "requantized sum of two u8 images with their own scales"
+    text = """
+def add_u8(height: size, width: size, a: u8[height, width], b: u8[height, width]):
+    for y, x in range(height), range(width):
+        total = (i32(a[y, x]) - zero_a) * multiplier_a + (i32(b[y, x]) - zero_b) * multiplier_b
+        output[y, x] = u8_sat((total + (1 << shift - 1) >> shift) + zero_out)
+    return output
+"""
     params = (
         *Pointwise.params,
         # 8-bit products of two multipliers up to 128 and their sum fit u16; see pipeline().
@@ -60,14 +65,6 @@ class AddU8(Pointwise):
             BufferSpec("b", "uint8", shape, "input"),
             BufferSpec("output", "uint8", shape, "output"),
         )
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        a, b = (elements.astype(np.int32) for elements in inputs)
-        total = (a - params["zero_a"]) * params["multiplier_a"]
-        total += (b - params["zero_b"]) * params["multiplier_b"]
-        shift = params["shift"]
-        output = ((total + (1 << (shift - 1))) >> shift) + params["zero_out"]
-        return [np.clip(output, 0, 255).astype(np.uint8)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Beside two products per element: adding the bias on 16 bits, and narrowing, a byte.

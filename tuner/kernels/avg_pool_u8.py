@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, reduce
 from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param, WorkCounts
+from tuner.kernels.kernel import BufferSpec, HalidePipeline, Param, WorkCounts
 from tuner.kernels.pool import WINDOW, Pool, image
 
 if TYPE_CHECKING:
@@ -28,6 +28,17 @@ class AvgPoolU8(Pool):
 
     name = "avg_pool_u8"
     summary = "mean over square windows, u8 NHWC"
+    text = """
+def avg_pool_u8(height: size, width: size, channels: size,
+        input: u8[stride * (height - 1) + size, stride * (width - 1) + size, channels]):
+    for y, x, c in ...:
+        total[y, x, c] = u32(0)
+    for y, x, c, i, j in ..., ..., ..., range(size), range(size):
+        total[y, x, c] += u32(input[stride * y + i, stride * x + j, c])
+    for y, x, c in range(height), range(width), range(channels):
+        output[y, x, c] = u8((total[y, x, c] + u32(size * size // 2)) // u32(size * size))
+    return output
+"""
     params = (
         Param("height", 16, "rows of the output"),
         Param("width", 16, "pixels of a row of the output"),
@@ -42,17 +53,6 @@ class AvgPoolU8(Pool):
             image("input", (rows, columns, channels)),
             image("output", (height, width, channels)),
         )
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        size, stride = params["size"], params["stride"]
-        height, width = params["height"], params["width"]
-        wide = inputs[0].astype(np.uint32)
-        total = np.zeros((height, width, params["channels"]), np.uint32)
-        for i in range(size):
-            for j in range(size):
-                total += wide[i:, j:][: height * stride : stride, : width * stride : stride]
-        pixels = size * size
-        return [((total + pixels // 2) // pixels).astype(np.uint8)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Bytes added down each column for every row of the output, 16 bits along the row, as sums

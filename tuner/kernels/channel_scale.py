@@ -30,6 +30,12 @@ _ZERO_OUT, _LOW, _HIGH = 1, 2, 3
 """Places in ``numbers``; the zero point of the input is the first."""
 
 
+def text(total: str, channel: str) -> str:
+    """u8 of ``total``, an i32, of a ``channel``, in the text of a program."""
+    scaled = f"i64({total}) * i64(multiplier[{channel}]) + (i64(1) << 30) >> 31"
+    return f"max(min(u8_sat(({scaled}) + i64(numbers[1])), numbers[3]), numbers[2])"
+
+
 def buffers(channels: int, numbers: int = NUMBERS) -> tuple[BufferSpec, ...]:
     """``bias`` and ``multiplier`` by channel; ``numbers``: the zero points of input and output, the
     lowest and the highest output, and what else a kernel needs."""

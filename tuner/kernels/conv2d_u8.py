@@ -49,6 +49,28 @@ _ROUND_UP = TailStrategy.ROUND_UP
 _LARGEST_BIAS = 1 << 16
 
 
+def padded_text(zero: str) -> str:
+    """The stage ``padded`` of a program: the image and, beyond it, ``zero``."""
+    return f"""
+    for y, x, k in ...:
+        inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+        padded[y, x, k] = select(inside, input[max(min(y, height - 1), 0),
+                                               max(min(x, width - 1), 0), k], {zero})
+"""
+
+
+def sums_text(zero: str, before: str) -> str:
+    """The stages of a program up to ``sums``, of row, pixel and output channel: beyond the image is
+    ``zero``, and ``before`` pixels before it the first window begins."""
+    return f"""{padded_text(zero)}
+    for y, x, c in ...:
+        sums[y, x, c] = bias[c]
+    for y, x, c, i, j, k in ..., ..., ..., range(size), range(size), range(channels_in):
+        pixel = padded[stride * y + i - {before}, stride * x + j - {before}, k]
+        sums[y, x, c] += i32(pixel) * i32(weights[i, j, k // 4, 4 * c + k % 4])
+"""
+
+
 class Conv2dU8(Kernel):
     """Requantized sums of input * weights over size x size pixels and all input channels.
 
@@ -62,6 +84,16 @@ class Conv2dU8(Kernel):
 
     name = "conv2d_u8"
     summary = "convolution, u8 NHWC x i8 -> u8, packed weights, requantized"
+    text = f"""
+def conv2d_u8(height: size, width: size, channels_in: size, channels_out: size,
+        input: u8[height, width, channels_in],
+        weights: i8[size, size, channels_in // 4, 4 * channels_out], bias: i32[channels_out]):
+{sums_text("zero_in", "(size - 1) // 2")}
+    for y, x, c in range((height + stride - 1) // stride), range((width + stride - 1) // stride), \
+            range(channels_out):
+        output[y, x, c] = {requantize.text("sums[y, x, c]")}
+    return output
+"""
     params = (
         Param("height", 8, "rows of the input"),
         Param("width", 8, "pixels of a row of the input"),
@@ -91,25 +123,6 @@ class Conv2dU8(Kernel):
         shape = bias.shape
         bias = rng.integers(-_LARGEST_BIAS, _LARGEST_BIAS, shape, np.int32, endpoint=True)
         return [image, weights, bias]
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        image, weights, bias = inputs
-        size, stride, inner = params["size"], params["stride"], params["channels_in"]
-        before = (size - 1) // 2
-        padded = np.pad(
-            image, ((before, size), (before, size), (0, 0)), constant_values=params["zero_in"]
-        )
-        height, width, outer = self.buffers(params)[-1].shape
-        unpacked = weights.reshape(size, size, inner // QUAD, outer, QUAD)
-        matrices = unpacked.transpose(0, 1, 2, 4, 3).reshape(size, size, inner, outer)
-        # Doubles hold the sums exactly (49 * 65536 * 255 * 128 < 2**53), and are fast.
-        sums = np.zeros((height * width, outer))
-        for i in range(size):
-            for j in range(size):
-                taps = padded[i:, j:][: height * stride : stride, : width * stride : stride]
-                sums += taps.reshape(-1, inner).astype(np.float64) @ matrices[i, j]
-        wrapped = (sums.astype(np.int64) + bias).astype(np.int32)
-        return [requantize.reference(wrapped.reshape(height, width, outer), params)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Requantization narrows at least: to 16 bits, and to a byte.

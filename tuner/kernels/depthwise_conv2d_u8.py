@@ -8,14 +8,12 @@ serves one, like the even one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 
-import numpy as np
-
 from tuner.kernels import requantize, tiling
+from tuner.kernels.conv2d_u8 import padded_text
 from tuner.kernels.kernel import (
-    Array,
     BufferSpec,
     HalidePipeline,
     Kernel,
@@ -42,6 +40,20 @@ class DepthwiseConv2dU8(Kernel):
     name = "depthwise_conv2d_u8"
     version = 2  # with a stride
     summary = "3x3 depthwise convolution, u8 NHWC x i8 -> u8, requantized"
+    text = f"""
+def depthwise_conv2d_u8(height: size, width: size, channels: size,
+        input: u8[height, width, channels], weights: i8[3, 3, channels]):
+{padded_text("zero_in")}
+    for y, x, c in ...:
+        sums[y, x, c] = 0
+    for y, x, c, i, j in ..., ..., ..., range(3), range(3):
+        pixel = padded[stride * y + i - 1, stride * x + j - 1, c]
+        sums[y, x, c] += (i32(pixel) - zero_in) * i32(weights[i, j, c])
+    for y, x, c in range((height + stride - 1) // stride), range((width + stride - 1) // stride), \
+            range(channels):
+        output[y, x, c] = {requantize.text("sums[y, x, c]")}
+    return output
+"""
     params = (
         Param("height", 32, "rows of the input"),
         Param("width", 32, "pixels of a row of the input"),
@@ -60,18 +72,6 @@ class DepthwiseConv2dU8(Kernel):
             BufferSpec("weights", "int8", (_SIZE, _SIZE, channels), "input", promised=False),
             BufferSpec("output", "uint8", shape, "output"),
         )
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        stride = params["stride"]
-        height, width, channels = self.buffers(params)[2].shape
-        centred = inputs[0].astype(np.int32) - params["zero_in"]
-        padded = np.pad(centred, ((1, 1), (1, 1), (0, 0)))
-        weights = inputs[1].astype(np.int32)
-        sums = np.zeros((height, width, channels), np.int32)
-        for i in range(_SIZE):
-            for j in range(_SIZE):
-                sums += padded[i::stride, j::stride][:height, :width] * weights[i, j]
-        return [requantize.reference(sums, params)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Requantization narrows at least: to 16 bits, and to a byte.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from tuner.kernels import byte_sums, tiling
-from tuner.kernels.gemm_u8 import GemmU8
+from tuner.kernels.gemm_u8 import GemmU8, product
 from tuner.problem.workload import Problem
 from tuner.space import Config, Directive, Steps
 
@@ -26,6 +26,7 @@ class GemmI8(GemmU8):
 
     name = "gemm_i8"
     summary = "matrix product, i8 x i8 -> i32"
+    text = product("i8", "i32", "i8[k, n]", "i32(B[i, x])")
     operand: ClassVar[str] = "int8"
     total: ClassVar[str] = "int32"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tuner.kernels.gemm_i8 import GemmI8
-from tuner.kernels.gemm_u8_packed import GemmU8Packed
+from tuner.kernels.gemm_u8 import product
+from tuner.kernels.gemm_u8_packed import QUADS, QUADS_AT, GemmU8Packed
 
 
 class GemmI8Packed(GemmU8Packed, GemmI8):
@@ -16,3 +17,4 @@ class GemmI8Packed(GemmU8Packed, GemmI8):
 
     name = "gemm_i8_packed"
     summary = "matrix product, i8 x i8 -> i32, B packed ahead of time"
+    text = product("i8", "i32", QUADS, f"(i32({QUADS_AT}) - 128)")

@@ -7,7 +7,7 @@ is packed so that four rows lie interleaved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from tuner.kernels import tiling
 from tuner.kernels.kernel import (
-    Array,
     BufferSpec,
     HalidePipeline,
     Kernel,
@@ -35,6 +34,19 @@ QUAD = 4
 _ROUND_UP = TailStrategy.ROUND_UP
 
 
+def product(operand: str, total: str, b: str, element: str) -> str:
+    """The text of a product of matrices of ``operand`` with sums of type ``total``: of its second
+    argument and an ``element`` of that in row ``i`` and column ``x``."""
+    return f"""
+def product(m: size, n: size, k: size, A: {operand}[m, k], B: {b}):
+    for y, x in range(m), range(n):
+        C[y, x] = {total}(0)
+    for y, x, i in ..., ..., range(k):
+        C[y, x] += {total}(A[y, i]) * {element}
+    return C
+"""
+
+
 class GemmU8(Kernel):
     """C[m, n] = sum over k of A[m, k] B[k, n], in u32 (modulo 2**32).
 
@@ -43,6 +55,7 @@ class GemmU8(Kernel):
 
     name = "gemm_u8"
     summary = "matrix product, u8 x u8 -> u32"
+    text = product("u8", "u32", "u8[k, n]", "u32(B[i, x])")
     params = (
         Param("m", 256, "rows of A and of C"),
         Param("n", 256, "columns of B and of C"),
@@ -59,11 +72,6 @@ class GemmU8(Kernel):
             BufferSpec("B", self.operand, (k, n), "input"),
             BufferSpec("C", self.total, (m, n), "output"),
         )
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        # Doubles hold the sums exactly (65536 * 255**2 < 2**53), and NumPy multiplies them fast.
-        a, b = (matrix.astype(np.float64) for matrix in inputs)
-        return [(a @ b).astype(np.int64).astype(self.total)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         m, n, k = params["m"], params["n"], params["k"]

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from tuner.errors import UserError
-from tuner.kernels import tiling
+from tuner.kernels import gemm_u8, tiling
 from tuner.kernels.byte_sums import SIGN
 from tuner.kernels.gemm_u8 import QUAD, GemmU8
 from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Problem, WorkCounts
@@ -21,6 +21,8 @@ from tuner.space import Config, Constraint, Directive, KnobValue, Space, Steps
 
 _PACKED: dict[str, KnobValue] = {"reduction": "vrmpy", "pack_b": "ahead"}
 """Choices of ``gemm_u8`` that the layout of B has made."""
+QUADS, QUADS_AT = "u8[(k + 3) // 4, 4 * n]", "B[i // 4, 4 * x + i % 4]"
+"""B and its element in row ``i`` and column ``x``, in the text of a program."""
 _GUARDED = Constraint(
     "tail_n == 'shift_inwards' or tile_n == word_lanes",
     "a guarded tile reads behind the last column of B: less than a vector",
@@ -56,6 +58,7 @@ class GemmU8Packed(GemmU8):
 
     name = "gemm_u8_packed"
     summary = "matrix product, u8 x u8 -> u32, B packed ahead of time"
+    text = gemm_u8.product("u8", "u32", QUADS, f"u32({QUADS_AT})")
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         a, b, c = super().buffers(params)
@@ -69,10 +72,6 @@ class GemmU8Packed(GemmU8):
     def allowed_inputs(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         a, packed = inputs
         return [a, pack_quads(self._unpacked(packed, params))]
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        a, packed = inputs
-        return super().reference(params, [a, self._unpacked(packed, params)])
 
     def _unpacked(self, packed: Array, params: Mapping[str, int]) -> Array:
         """B of which ``packed`` is the packed form: (k, n)."""

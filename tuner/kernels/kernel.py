@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,9 @@ from tuner.problem.target import Target
 from tuner.problem.tolerance import Tolerance
 from tuner.problem.workload import Param, Problem, Workload, checked_params
 from tuner.program import Program, ProgramError
+from tuner.program.bounds import Bounds, bounded
+from tuner.program.interpretation import evaluated
+from tuner.program.parsing import parsed
 from tuner.space import Config, Directive, Space
 
 if TYPE_CHECKING:
@@ -42,7 +46,7 @@ Array = NDArray[Any]
 MAX_BUFFER_BYTES = 1 << 27
 """All buffers of a workload together: what fits the simulator's guest with room to spare."""
 
-
+_KEPT = 256
 _UNITS, _MULTIPLIERS = 4, 2
 """Of HVX, beside those that load and store: all that a packet can use, and those that multiply."""
 _OF_BYTES = {16: 4, 32: 8}
@@ -165,6 +169,9 @@ class Kernel(ABC):
     """The code generator that alone makes code of it; empty for all that can."""
     summary: ClassVar[str]
     params: ClassVar[tuple[Param, ...]]
+    text: ClassVar[str] = ""
+    """The algorithm as the text of a program (:mod:`tuner.program`): extents are its sizes, and
+    other parameters numbers, by their names."""
 
     @property
     def source(self) -> str:
@@ -184,10 +191,6 @@ class Kernel(ABC):
         """The arguments in calling order: inputs, then outputs."""
 
     @abstractmethod
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        """The exact outputs, in NumPy, for inputs of the shapes :meth:`buffers` gives."""
-
-    @abstractmethod
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         """The algorithm in Halide, unscheduled and without promises about its buffers.
 
@@ -205,6 +208,19 @@ class Kernel(ABC):
         :meth:`pipeline`."""
 
     # What has a default
+
+    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
+        """The exact outputs, in NumPy, for inputs of the shapes :meth:`buffers` gives: what is
+        right. By default those of :meth:`program`, interpreted."""
+        program, specs = self.program(params), self.buffers(params)
+        given = dict(zip((one.name for one in program.inputs), inputs, strict=True))
+        outputs = [spec.shape for spec in specs if spec.role == "output"]
+        shapes = {name: array.shape for name, array in given.items()}
+        shapes |= dict(zip(program.outputs, outputs, strict=True))
+        names = (own.name for own in program.scalars)
+        scalars = {n: one.value for n, one in zip(names, self.scalars(params), strict=True)}
+        bounds = _bounded(program, tuple(program.sizes_at(shapes).items()))
+        return list(evaluated(bounds, given, scalars).values())
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         """Operation and byte counts of one call: what any implementation must do.
@@ -305,11 +321,13 @@ class Kernel(ABC):
 
     def program(self, params: Mapping[str, int]) -> Program:
         """Its loops (:mod:`tuner.program`), with the inputs, scalars and outputs of
-        :meth:`buffers` and :meth:`scalars` in their order: plain C is written of it.
-
-        Raises ``ProgramError`` if there is none, as by default.
+        :meth:`buffers` and :meth:`scalars` in their order: plain C is written of it. By default
+        what :attr:`text` says; ``ProgramError`` if there is none.
         """
-        raise ProgramError("it states no program")
+        if not self.text:
+            raise ProgramError("it states no program")
+        numbers = (p.name for p in self.params if not p.is_extent)
+        return _parsed(self.text, tuple((name, params[name]) for name in numbers))
 
     # What follows from it
 
@@ -347,6 +365,16 @@ class Kernel(ABC):
         for the same workload under any of them may be called."""
         buffers = self.buffers(problem.workload.params)
         return kept_contracts(buffers, problem.contract, problem.target)
+
+
+@lru_cache(maxsize=_KEPT)
+def _parsed(text: str, numbers: tuple[tuple[str, int], ...]) -> Program:
+    return parsed(text, dict(numbers))
+
+
+@lru_cache(maxsize=_KEPT)
+def _bounded(program: Program, sizes: tuple[tuple[str, int], ...]) -> Bounds:
+    return bounded(program, dict(sizes))
 
 
 def _random(spec: BufferSpec, rng: np.random.Generator) -> Array:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
-from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, WorkCounts
+from tuner.kernels.kernel import BufferSpec, HalidePipeline, WorkCounts
 from tuner.kernels.pixel import Pixel, at, entry
 from tuner.kernels.pointwise import Pointwise
 
@@ -19,6 +19,12 @@ class LutU8(Pointwise):
 
     name = "lut_u8"
     summary = "look-up of u8 elements in a table of 256 bytes"
+    text = """
+def lut_u8(height: size, width: size, input: u8[height, width], table: u8[256]):
+    for y, x in range(height), range(width):
+        output[y, x] = table[i32(input[y, x])]
+    return output
+"""
     whole_vectors: ClassVar[bool] = True
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
@@ -28,10 +34,6 @@ class LutU8(Pointwise):
             BufferSpec("table", "uint8", (_ENTRIES,), "input", promised=False),
             BufferSpec("output", "uint8", shape, "output"),
         )
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        elements, table = inputs
-        return [table[elements]]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Each vlut32 keeps what the others found: eight of them touch every element.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 
-import numpy as np
-
-from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param, WorkCounts
+from tuner.kernels.kernel import BufferSpec, HalidePipeline, Param, WorkCounts
 from tuner.kernels.pool import WINDOW, Pool, image
 
 
@@ -22,6 +20,19 @@ class MaxPoolU8(Pool):
 
     name = "max_pool_u8"
     summary = "maximum over square windows, u8 NHWC"
+    text = """
+def max_pool_u8(height: size, width: size, channels: size, input: u8[height, width, channels]):
+    for y, x, c in range((height + stride - 1) // stride), range((width + stride - 1) // stride), \
+            range(channels):
+        output[y, x, c] = u8(0)
+    for y, x, c, i, j in ..., ..., ..., range(size), range(size):
+        row = stride * y + i - max(size - stride + 1, 0) // 2
+        column = stride * x + j - max(size - stride + 1, 0) // 2
+        # The pixel nearest to a missing one is in the window: counting it twice changes nothing.
+        output[y, x, c] = max(output[y, x, c], input[max(min(row, height - 1), 0),
+                                                     max(min(column, width - 1), 0), c])
+    return output
+"""
     params = (
         Param("height", 32, "rows of the input"),
         Param("width", 32, "pixels of a row of the input"),
@@ -36,17 +47,6 @@ class MaxPoolU8(Pool):
             image("input", (height, width, channels)),
             image("output", (-(-height // stride), -(-width // stride), channels)),
         )
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        size, stride, before = params["size"], params["stride"], _before(params)
-        padded = np.pad(inputs[0], ((before, size), (before, size), (0, 0)))  # 0 raises no maximum
-        height, width, _ = self.buffers(params)[1].shape
-        output = np.zeros((height, width, params["channels"]), np.uint8)
-        for i in range(size):
-            for j in range(size):
-                window = padded[i:, j:][: height * stride : stride, : width * stride : stride]
-                output = np.maximum(output, window)
-        return [output]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Down each column of the input once for every row of the output, then along the row;

@@ -6,13 +6,13 @@ shape. The space is that of :mod:`tuner.kernels.conv2d_u8`, of whose parts this 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tuner.kernels import byte_sums, channel_scale
-from tuner.kernels.conv2d_u8 import QUAD, Conv2dU8, _flips_signs, _pixel_sums
+from tuner.kernels.conv2d_u8 import QUAD, Conv2dU8, _flips_signs, _pixel_sums, sums_text
 from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param
 
 if TYPE_CHECKING:
@@ -31,6 +31,17 @@ class QConv2dU8(Conv2dU8):
 
     name = "qconv2d_u8"
     summary = "convolution layer, u8 NHWC x i8 -> u8, scaled by channel, all numbers as data"
+    text = f"""
+def qconv2d_u8(height: size, width: size, channels_in: size, channels_out: size,
+        input: u8[height, width, channels_in],
+        weights: i8[size, size, channels_in // 4, 4 * channels_out], bias: i32[channels_out],
+        multiplier: i32[channels_out], numbers: u8[4]):
+{sums_text("numbers[0]", "before")}
+    for y, x, c in range(max(height + before + after - size, 0) // stride + 1), \
+            range(max(width + before + after - size, 0) // stride + 1), range(channels_out):
+        output[y, x, c] = {channel_scale.text("sums[y, x, c]", "c")}
+    return output
+"""
     params = (
         *(param for param in Conv2dU8.params if param.is_extent),
         *(param for param in Conv2dU8.params if param.name in ("size", "stride")),
@@ -58,23 +69,6 @@ class QConv2dU8(Conv2dU8):
             rng.integers(-128, 128, weights.shape, np.int8),
             *channel_scale.inputs(params["channels_out"], 1 << 14 + taps.bit_length() // 2, rng),
         ]
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        image, weights, bias, multiplier, numbers = inputs
-        size, stride, inner = params["size"], params["stride"], params["channels_in"]
-        height, width, outer = self.buffers(params)[-1].shape
-        padded = padded_image(image, params, size, int(numbers[0]))
-        unpacked = weights.reshape(size, size, inner // QUAD, outer, QUAD)
-        matrices = unpacked.transpose(0, 1, 2, 4, 3).reshape(size, size, inner, outer)
-        # Doubles hold the sums exactly (49 * 65536 * 255 * 128 < 2**53), and are fast.
-        sums = np.zeros((height * width, outer))
-        for i in range(size):
-            for j in range(size):
-                taps = padded[i::stride, j::stride][:height, :width]
-                sums += taps.reshape(-1, inner).astype(np.float64) @ matrices[i, j]
-        wrapped = (sums.astype(np.int64) + bias).astype(np.int32)
-        made = channel_scale.reference(wrapped, multiplier, numbers)
-        return [made.reshape(height, width, outer)]
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl
@@ -146,12 +140,6 @@ def windows(params: Mapping[str, int], extent: int, size: int) -> int:
     """How many windows there are along ``extent`` pixels: at least one."""
     room = extent + params["before"] + params["after"] - size
     return max(0, room) // params["stride"] + 1
-
-
-def padded_image(image: Array, params: Mapping[str, int], size: int, zero: int) -> Array:
-    """``image`` (u8 NHWC) with as many pixels of ``zero`` around it as windows reach."""
-    around = (params["before"], params["after"] + size)
-    return np.pad(image, (around, around, (0, 0)), constant_values=zero)
 
 
 def repeated(table: hl.ImageParam) -> hl.Func:

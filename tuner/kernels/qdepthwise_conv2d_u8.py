@@ -4,14 +4,15 @@ all numbers as data. See :mod:`tuner.kernels.qconv2d_u8`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from tuner.kernels import channel_scale
+from tuner.kernels.conv2d_u8 import padded_text
 from tuner.kernels.depthwise_conv2d_u8 import _PAIR, _SIZE, DepthwiseConv2dU8
 from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param, Problem, WorkCounts
-from tuner.kernels.qconv2d_u8 import padded_image, repeated, windows
+from tuner.kernels.qconv2d_u8 import repeated, windows
 from tuner.space import Config, Directive
 
 
@@ -24,6 +25,21 @@ class QDepthwiseConv2dU8(DepthwiseConv2dU8):
     name = "qdepthwise_conv2d_u8"
     version = 1
     summary = "3x3 depthwise layer, u8 NHWC x i8 -> u8, scaled by channel, all numbers as data"
+    text = f"""
+def qdepthwise_conv2d_u8(height: size, width: size, channels: size,
+        input: u8[height, width, channels], weights: i8[3, 3, channels], bias: i32[channels],
+        multiplier: i32[channels], numbers: u8[4]):
+{padded_text("numbers[0]")}
+    for y, x, c in ...:
+        sums[y, x, c] = bias[c]
+    for y, x, c, i, j in ..., ..., ..., range(3), range(3):
+        pixel = padded[stride * y + i - before, stride * x + j - before, c]
+        sums[y, x, c] += i32(pixel) * i32(weights[i, j, c])
+    for y, x, c in range(max(height + before + after - 3, 0) // stride + 1), \\
+            range(max(width + before + after - 3, 0) // stride + 1), range(channels):
+        output[y, x, c] = {channel_scale.text("sums[y, x, c]", "c")}
+    return output
+"""
     params = (
         *(param for param in DepthwiseConv2dU8.params if param.is_extent),
         *(param for param in DepthwiseConv2dU8.params if param.name == "stride"),
@@ -49,18 +65,6 @@ class QDepthwiseConv2dU8(DepthwiseConv2dU8):
             rng.integers(-128, 128, weights.shape, np.int8),
             *channel_scale.inputs(params["channels"], channel_scale.LARGEST_BIAS, rng),
         ]
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        image, weights, bias, multiplier, numbers = inputs
-        stride = params["stride"]
-        height, width, channels = self.buffers(params)[-1].shape
-        padded = padded_image(image, params, _SIZE, int(numbers[0])).astype(np.int32)
-        taps = weights.astype(np.int32)
-        sums = np.zeros((height, width, channels), np.int64) + bias
-        for i in range(_SIZE):
-            for j in range(_SIZE):
-                sums += padded[i::stride, j::stride][:height, :width] * taps[i, j]
-        return [channel_scale.reference(sums.astype(np.int32), multiplier, numbers)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Requantization narrows at least: to 16 bits, and to a byte.

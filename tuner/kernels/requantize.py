@@ -15,15 +15,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tuner.kernels.kernel import Array, Param
+from tuner.kernels.kernel import Param
 
 if TYPE_CHECKING:
     import halide as hl
 
 _SCALE_BITS = 15
 """``multiplier`` counts units of 2**-15."""
+
+
+def text(total: str) -> str:
+    """u8 of ``total``, an i32, in the text of a program."""
+    a = f"i32(i16_sat(i64({total}) + i64(1 << pre_shift - 1) >> pre_shift))"
+    b = f"({a} * multiplier + (1 << 14) >> 15)"
+    return f"u8_sat(({b} + (1 << shift - 1) >> shift) + zero_out)"
 
 
 def params(pre_shift: int, shift: int) -> tuple[Param, ...]:
@@ -34,21 +39,6 @@ def params(pre_shift: int, shift: int) -> tuple[Param, ...]:
         Param("shift", shift, "right shift after scaling", 1, 7, is_extent=False),
         Param("zero_out", 128, "zero point of the output", 0, 255, is_extent=False),
     )
-
-
-def reference(sums: Array, params: Mapping[str, int]) -> Array:
-    """u8 of ``sums``, which are i32."""
-    a = np.clip(_rounded_shift(sums.astype(np.int64), params["pre_shift"]), -(2**15), 2**15 - 1)
-    b = _rounded_shift(a * params["multiplier"], _SCALE_BITS)
-    output = _rounded_shift(b, params["shift"]) + params["zero_out"]
-    made: Array = np.clip(output, 0, 255).astype(np.uint8)
-    return made
-
-
-def _rounded_shift(values: Array, bits: int) -> Array:
-    """``values`` / 2**bits, halves up."""
-    shifted: Array = (values + (1 << (bits - 1))) >> bits
-    return shifted
 
 
 def expression(total: hl.Expr, params: Mapping[str, int]) -> hl.Expr:

@@ -8,15 +8,12 @@ not gather them from memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tuner.kernels import tiling
 from tuner.kernels.kernel import (
-    Array,
     BufferSpec,
     HalidePipeline,
     Kernel,
@@ -52,6 +49,25 @@ class ResizeBilinearU8(Kernel):
 
     name = "resize_bilinear_u8"
     summary = "bilinear resizing, u8, fixed-point weights"
+    text = """
+def resize_bilinear_u8(height: size, width: size, input: u8[
+        height * scale_y + 16383 >> 14, width * scale_x + 16383 >> 14]):
+    for y, x in ...:
+        at = x * scale_x + (scale_x - 16384) // 2
+        last = (width * scale_x + 16383 >> 14) - 1
+        first = u16(input[y, max(min(at >> 14, last), 0)])
+        second = u16(input[y, max(min((at >> 14) + 1, last), 0)])
+        weight = u16(at >> 7 & 127)
+        rows[y, x] = u8((128 - weight) * first + weight * second + 64 >> 7)
+    for y, x in range(height), range(width):
+        at = y * scale_y + (scale_y - 16384) // 2
+        last = (height * scale_y + 16383 >> 14) - 1
+        first = u16(rows[max(min(at >> 14, last), 0), x])
+        second = u16(rows[max(min((at >> 14) + 1, last), 0), x])
+        weight = u16(at >> 7 & 127)
+        output[y, x] = u8((128 - weight) * first + weight * second + 64 >> 7)
+    return output
+"""
     params = (
         Param("width", 1024, "pixels of a row of the output", maximum=32768),
         Param("height", 32, "rows of the output", maximum=32768),
@@ -78,10 +94,6 @@ class ResizeBilinearU8(Kernel):
             BufferSpec("input", "uint8", (rows, columns), "input", promised=False),
             BufferSpec("output", "uint8", (params["height"], params["width"]), "output"),
         )
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        rows = _resized(inputs[0].T, params["width"], params["scale_x"]).T
-        return [_resized(rows, params["height"], params["scale_y"]).astype(np.uint8)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Every row of the input that is used, resized: two look-ups, each in what a block lies
@@ -192,27 +204,16 @@ class ResizeBilinearU8(Kernel):
         return self.space(problem).nearest_config(wanted)
 
 
-def _resized(image: Array, extent: int, scale: int) -> Array:
-    """``image`` with ``extent`` rows."""
-    last = len(image) - 1
-    at = np.arange(extent, dtype=np.int64)
-    before, weight = _before(at, scale), _weight(at, scale)[:, np.newaxis]
-    first, second = (image[np.clip(before + step, 0, last)].astype(np.int64) for step in (0, 1))
-    half = 1 << (_WEIGHT_BITS - 1)
-    made: Array = ((1 << _WEIGHT_BITS) - weight) * first + weight * second + half >> _WEIGHT_BITS
-    return made
-
-
-def _position(at: Any, scale: int) -> Any:
+def _position(at: hl.Expr, scale: int) -> hl.Expr:
     return at * scale + (scale - (1 << _UNIT_BITS)) // 2
 
 
-def _before(at: Any, scale: int) -> Any:
-    """The pixel before ``at`` (Halide's expressions or NumPy's integers)."""
+def _before(at: hl.Expr, scale: int) -> hl.Expr:
+    """The pixel before ``at``."""
     return _position(at, scale) // (1 << _UNIT_BITS)
 
 
-def _weight(at: Any, scale: int) -> Any:
+def _weight(at: hl.Expr, scale: int) -> hl.Expr:
     """That of the pixel after ``at``."""
     return _position(at, scale) // (1 << (_UNIT_BITS - _WEIGHT_BITS)) % (1 << _WEIGHT_BITS)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
-import numpy as np
-
 from tuner.kernels import tiling
-from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Problem, WorkCounts
+from tuner.kernels.kernel import BufferSpec, HalidePipeline, Problem, WorkCounts
 from tuner.kernels.pixel import Pixel, at, constant
 from tuner.kernels.pointwise import Pointwise
 from tuner.space import Config
@@ -26,6 +24,14 @@ class RgbToGrayU8(Pointwise):
 
     name = "rgb_to_gray_u8"
     summary = "luma (BT.601) of interleaved RGB, u8"
+    text = """
+def rgb_to_gray_u8(height: size, width: size, input: u8[height, 3 * width]):
+    for y, x in range(height), range(width):
+        total = (77 * u16(input[y, 3 * x]) + 150 * u16(input[y, 3 * x + 1])
+                 + 29 * u16(input[y, 3 * x + 2]))
+        output[y, x] = u8(total + 128 >> 8)
+    return output
+"""
     row: ClassVar[int] = 1
     whole_vectors: ClassVar[bool] = True
 
@@ -35,11 +41,6 @@ class RgbToGrayU8(Pointwise):
             BufferSpec("input", "uint8", (height, _CHANNELS * width), "input"),
             BufferSpec("output", "uint8", (height, width), "output"),
         )
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        pixels = inputs[0].reshape(params["height"], params["width"], _CHANNELS)
-        total = pixels.astype(np.uint32) @ np.array(_WEIGHTS, np.uint32)
-        return [((total + 128) >> 8).astype(np.uint8)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Beside the products: the channels drawn apart, and 16-bit sums rounded and narrowed.

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 _ROUND_UP = TailStrategy.ROUND_UP
 _STEP_X = "vector_lanes * unroll_x"
+EDGES = """
+def stencil(height: size, width: size, input: u8[height, width]):
+    for y, x in ...:
+        edged[y, x] = i16(input[max(min(y, height - 1), 0), max(min(x, width - 1), 0)])
+"""
+"""Begins the text of a stencil: ``edged`` is its input, continued as its edges."""
 
 
 class RowStencil(Kernel):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import numpy as np
-
-from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
+from tuner.kernels.kernel import HalidePipeline, WorkCounts
 from tuner.kernels.pixel import Pixel, absolute, at, clamped
-from tuner.kernels.row_stencil import RowStencil, repeat_edges
+from tuner.kernels.row_stencil import EDGES, RowStencil, repeat_edges
 
 
 class SobelU8(RowStencil):
@@ -20,15 +18,19 @@ class SobelU8(RowStencil):
 
     name = "sobel_u8"
     summary = "Sobel edge strength |gx| + |gy|, edges repeated"
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        padded = np.pad(inputs[0], 1, mode="edge").astype(np.int32)
-        left, middle, right = padded[:, :-2], padded[:, 1:-1], padded[:, 2:]
-        smooth = left + 2 * middle + right
-        slope = right - left
-        gx = slope[:-2] + 2 * slope[1:-1] + slope[2:]
-        gy = smooth[2:] - smooth[:-2]
-        return [np.minimum(np.abs(gx) + np.abs(gy), 255).astype(np.uint8)]
+    text = (
+        EDGES
+        + """
+    for y, x in ...:
+        smooth[y, x] = edged[y, x - 1] + 2 * edged[y, x] + edged[y, x + 1]
+    for y, x in ...:
+        slope[y, x] = edged[y, x + 1] - edged[y, x - 1]
+    for y, x in range(height), range(width):
+        gx = slope[y - 1, x] + 2 * slope[y, x] + slope[y + 1, x]
+        output[y, x] = u8_sat(abs(gx) + absd(smooth[y - 1, x], smooth[y + 1, x]))
+    return output
+"""
+    )
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Per pixel on 16 bits: smooth along the row (one vtmpy) and down the column (a widening add

@@ -7,7 +7,7 @@ its own, and across the lanes at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -50,6 +50,28 @@ class SoftmaxU8(Kernel):
 
     name = "softmax_u8"
     summary = "softmax along rows, u8, table of exponentials"
+    text = """
+def softmax_u8(height: size, width: size, input: u8[height, width], table: i16[256]):
+    for y in range(height):
+        largest[y] = u8(0)
+    for y, x in ..., range(width):
+        largest[y] = max(largest[y], input[y, x])
+    for y, x in range(height), range(width):
+        exponentials[y, x] = i32(table[i32(largest[y] - input[y, x])])
+    for y in range(height):
+        sums[y] = 0
+    for y, x in ..., range(width):
+        sums[y] += exponentials[y, x]
+    for y in range(height):
+        bits[y] = 31 - clz(max(min(sums[y], (1 << 24) - 1), 1 << 9))
+    for y in range(height):
+        total = max(min(sums[y], (1 << 24) - 1), 1 << 9)
+        multipliers[y] = ((1 << 30) - 1) // (total >> bits[y] - 15)
+    for y, x in range(height), range(width):
+        scaled = exponentials[y, x] * multipliers[y] + (1 << 14) >> 15
+        output[y, x] = u8_sat((scaled >> bits[y] - 9) + 1 >> 1)
+    return output
+"""
     params = (
         Param("width", 1024, "elements of a row"),
         Param("height", 32, "rows"),
@@ -69,16 +91,6 @@ class SoftmaxU8(Kernel):
         step = rng.uniform(0.01, 0.2)
         table = np.round(np.exp(-step * np.arange(_ENTRIES)) * (2**15 - 1)).astype(np.int16)
         return [elements, table]
-
-    def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
-        elements, table = inputs
-        largest = elements.max(axis=1, keepdims=True)
-        exponentials = table[largest - elements].astype(np.int64)
-        total = np.clip(exponentials.sum(axis=1, keepdims=True), _SMALLEST, _LARGEST)
-        bits = np.frexp(total)[1].astype(np.int64) - 1  # exact: totals have 24 bits
-        normal = (total << 15) >> bits
-        scaled = (exponentials * ((2**30 - 1) // normal) + 2**14) >> 15
-        return [np.clip(((scaled >> (bits - 9)) + 1) >> 1, 0, 255).astype(np.uint8)]
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Per element: the maximum and the difference, each vlut16's 16-bit result; on 16 bits

@@ -6,13 +6,17 @@ whole slices are taken, and what other loops add is summed up first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+
+_EXACT = 1 << 53
+"""Below this, doubles hold all integers, and their products of matrices are fast."""
 
 
 def gathered(values: Array, places: Sequence[Array]) -> Array:
@@ -32,20 +36,53 @@ def gathered(values: Array, places: Sequence[Array]) -> Array:
     return cut.transpose([*still, *(n for _, n in moved)]).reshape(shape)
 
 
-def combined(by: np.ufunc, target: Array, places: Sequence[Array], terms: Array) -> bool:
-    """Combines ``terms`` with what is in ``target`` at ``places``; false, and nothing is done, if
-    these are not regular."""
+def combined(
+    by: np.ufunc,
+    target: Array,
+    places: Sequence[Array],
+    rank: int,
+    reduced: Callable[[tuple[int, ...]], Array],
+) -> bool:
+    """Combines what is in ``target`` at ``places`` with terms that have ``rank`` axes and are
+    ``reduced`` along some; false, and nothing is done, if places are not regular."""
     axes = _axes(places)
     if axes is None or not all(_increases(place) for place in places):
         return False
     along = [axis for axis in axes if axis is not None]
-    gone = tuple(axis for axis in range(terms.ndim) if axis not in along)
-    total = by.reduce(terms, axis=gone, dtype=target.dtype)
+    total = reduced(tuple(axis for axis in range(rank) if axis not in along))
     left = sorted(along)
     total = total.transpose([left.index(axis) for axis in along])
-    at = np.ix_(*(place.reshape(-1) for place in places))
-    target[at] = by(target[at], total.reshape(target[at].shape))
+    flat = [place.reshape(-1) for place in places]
+    slices = [_slice(one) for one in flat]
+    at: Any = np.ix_(*flat) if None in slices else tuple(slices)
+    target[at] = by(target[at], total.reshape([one.size for one in flat]))
     return True
+
+
+def summed_products(
+    factors: Sequence[Array], shape: Sequence[int], gone: Sequence[int], dtype: np.dtype[Any]
+) -> Array:
+    """The products of two ``factors``, which broadcast to ``shape``, summed along the axes
+    ``gone``, modulo what ``dtype`` holds; without such axes, they have it themselves."""
+    rank, left = len(shape), [axis for axis in range(len(shape)) if axis not in gone]
+    if all(shape[axis] == 1 for axis in gone):
+        return np.broadcast_to(np.multiply(*factors), shape).reshape([shape[axis] for axis in left])
+    most = prod(shape[axis] for axis in gone)
+    for one in factors:
+        most *= max(abs(int(one.min())), abs(int(one.max())))
+    operands: list[Any] = []
+    used = set[int]()
+    for one in factors:
+        whole = one.reshape((1,) * (rank - one.ndim) + one.shape)
+        axes = [axis for axis in range(rank) if whole.shape[axis] > 1]
+        used.update(axes)
+        flat = whole.reshape([whole.shape[axis] for axis in axes])
+        operands += [flat.astype(np.float64 if most < _EXACT else np.int64), axes]
+    total = np.einsum(*operands, [axis for axis in left if axis in used], optimize=True)
+    total = total * prod(shape[axis] for axis in gone if axis not in used)
+    total = total.reshape([shape[axis] if axis in used else 1 for axis in left])
+    made = total.astype(np.int64).astype(dtype)
+    return np.broadcast_to(made, [shape[axis] for axis in left])
 
 
 def _axes(places: Sequence[Array]) -> list[int | None] | None:
@@ -65,9 +102,17 @@ def _increases(place: Array) -> bool:
 
 def _taken(values: Array, flat: Array, dimension: int) -> Array:
     """``values`` at the indices ``flat`` along a dimension: a view if they are in equal steps."""
+    at = _slice(flat)
+    if at is None:
+        return values.take(flat, axis=dimension)
+    return values[(slice(None),) * dimension + (at,)]
+
+
+def _slice(flat: Array) -> slice | None:
+    """The indices ``flat``, if they are in equal steps."""
     first, last, step = int(flat[0]), int(flat[-1]), 1
     if flat.size > 1:
         step = int(flat[1] - flat[0])
         if step <= 0 or not (np.diff(flat) == step).all():
-            return values.take(flat, axis=dimension)
-    return values[(slice(None),) * dimension + (slice(first, last + 1, step),)]
+            return None
+    return slice(first, last + 1, step)

@@ -1,21 +1,23 @@
 """The reference: the values of a program's outputs, with NumPy alone.
 
 Whole arrays are computed at once: definitions, reductions whose order is free, and those loops of
-other updates whose iterations have nothing to do with one another. The rest goes step by step.
+other updates whose iterations have nothing to do with one another. The rest goes step by step, and
+so do windows, whose elements then are slices. Sums of products are products of matrices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import InternalError
-from tuner.program.access import combined, gathered
+from tuner.program.access import combined, gathered, summed_products
 from tuner.program.bounds import Bounds, Box, bounded
 from tuner.program.expressions import (
     Binary,
@@ -27,7 +29,7 @@ from tuner.program.expressions import (
     loads_in,
     ordered,
 )
-from tuner.program.intervals import Interval
+from tuner.program.intervals import Interval, Patience
 from tuner.program.loops import Buffer, Loop, Program, Stage, Update
 from tuner.program.meanings import value_of
 from tuner.program.printing import text_of
@@ -36,6 +38,8 @@ Array = NDArray[Any]
 
 _BLOCK_ELEMENTS = 1 << 18
 """Computed at once: intermediate values of this many stay in a cache."""
+_ENOUGH, _MOST_STEPS = 1 << 11, 64
+"""Elements that are worth a step of their own, and how many such there are."""
 _FREE: Mapping[str, np.ufunc] = {
     "+": np.add,
     "*": np.multiply,
@@ -108,7 +112,8 @@ class _Interpreter:
         self, bounds: Bounds, inputs: Mapping[str, Array], scalars: Mapping[str, int]
     ) -> None:
         # Arrays are as large as any scalars want them, loops as long as these do.
-        self._bounds, self._program = replace(bounds, scalars=scalars), bounds.program
+        self._bounds = replace(bounds, scalars=scalars, patience=Patience())
+        self._program = bounds.program
         for one in self._program.scalars:
             if not one.low <= scalars[one.name] <= one.high:
                 raise ProgramError(
@@ -165,7 +170,7 @@ class _Interpreter:
             self._buffers[array] = _Elements(np.zeros(shape, kind.dtype), first)
         nest = list(zip(stage.axes, box, strict=True))
         definition = Update(stage.axes, stage.places, stage.values)
-        for block in _blocks(nest, _BLOCK_ELEMENTS):
+        for block in _blocks(nest, _BLOCK_ELEMENTS, [stage.axes]):
             self._store(stage, definition, self._points(stage.axes, block), None)
         for update in stage.updates:
             self._update(stage, update, box)
@@ -176,12 +181,16 @@ class _Interpreter:
             return
         nest = [(loop, scope.known[loop.index]) for loop in update.loops]
         total = _Total.of(stage, update)
-        in_turn = [] if total is not None else _in_turn(stage, update)
+        in_turn = _in_turn(stage, update) if total is None else _windows(update, total, nest)
         steps = [one for one in nest if one[0] in in_turn]
         at_once = [one for one in nest if one[0] not in in_turn]
         loops = [loop for loop, _ in (*steps, *at_once)]
-        for step in _blocks(steps, 1):
-            for block in _blocks(at_once, _BLOCK_ELEMENTS):
+        together = [loops]
+        if total is not None and total.factors:  # whose products are never stored
+            parts = ([one] for one in total.factors)
+            together = [_used(loops, one) for one in (*parts, update.places)]
+        for step in _blocks(steps, 1, [loops]):
+            for block in _blocks(at_once, _BLOCK_ELEMENTS, together):
                 points = self._points(loops, [*step, *block])
                 points = self._entered(update, points)
                 self._store(stage, update, points, total)
@@ -226,8 +235,19 @@ class _Interpreter:
 
     def _add(self, target: Array, total: _Total, at: list[Array], points: _Points) -> None:
         """Combines the terms of ``points`` with what they belong to."""
-        terms = np.broadcast_to(self._of(total.term, points), points.shape)
-        if points.chosen is None and combined(total.by, target, at, terms):
+        shape, by = points.shape, total.by
+        if total.factors and points.chosen is None:
+            factors = [self._of(one, points) for one in total.factors]
+            combined(
+                *(by, target, at, len(shape)),
+                lambda gone: summed_products(factors, shape, gone, target.dtype),
+            )
+            return
+        terms = np.broadcast_to(self._of(total.term, points), shape)
+        if points.chosen is None and combined(
+            *(by, target, at, len(shape)),
+            lambda gone: by.reduce(terms, axis=gone, dtype=target.dtype),
+        ):
             return
         (terms, *places) = _chosen(
             [np.broadcast_to(one, points.shape) for one in (terms, *at)], points
@@ -288,10 +308,11 @@ def _chosen(arrays: Sequence[Array], points: _Points) -> list[Array]:
 @dataclass(frozen=True)
 class _Total:
     """An update whose order is free: an element, combined with a ``term`` that depends on none of
-    its stage."""
+    its stage. If it adds up products, each at the indices of loops, of these ``factors``."""
 
     by: np.ufunc
     term: Expr
+    factors: tuple[Expr, ...] = ()
 
     @classmethod
     def of(cls, stage: Stage, update: Update) -> _Total | None:
@@ -305,8 +326,40 @@ class _Total:
             )
             is_free = not any(map(stage.is_own, loads_in(term, *others)))
             if own is stage.at(*update.places) and is_free:
-                return cls(_FREE[value.operator], term)
+                is_product = value.operator == "+" and _is_matrix(update)
+                is_product = is_product and isinstance(term, Binary) and term.operator == "*"
+                return cls(_FREE[value.operator], term, term.parts if is_product else ())
         return None
+
+
+def _is_matrix(update: Update) -> bool:
+    """Whether it stores at indices of its loops, which depend on nothing else."""
+    indices = {loop.index for loop in update.loops}
+    places = set[Expr](update.places)
+    bounds = ordered([bound for loop in update.loops for bound in loop.bounds])
+    is_place = places <= indices and len(places) == len(update.places)
+    return is_place and update.condition is None and indices.isdisjoint(bounds)
+
+
+def _used(loops: Sequence[Loop], roots: Sequence[Expr]) -> list[Loop]:
+    """Those that the value of ``roots`` depends on."""
+    nodes = set(ordered(roots))
+    return [loop for loop in loops if loop.index in nodes]
+
+
+def _windows(update: Update, total: _Total, nest: Sequence[tuple[Loop, Interval]]) -> list[Loop]:
+    """The short loops of a reduction that shift what others go along, where those have enough
+    elements for a step of each."""
+    indices = [_used(update.loops, [one]) for load in loads_in(total.term) for one in load.indices]
+    places = _used(update.loops, update.places)
+    extents = {loop: over.high - over.low + 1 for loop, over in nest}
+    found, steps = list[Loop](), 1
+    for loop in sorted(update.loops, key=lambda one: extents[one]):
+        shifts = loop not in places and any(loop in one and len(one) > 1 for one in indices)
+        if shifts and steps * extents[loop] <= _MOST_STEPS:
+            found.append(loop)
+            steps *= extents[loop]
+    return found if prod(extents.values()) >= _ENOUGH * steps else []
 
 
 def _in_turn(stage: Stage, update: Update) -> list[Loop]:
@@ -325,12 +378,16 @@ def _in_turn(stage: Stage, update: Update) -> list[Loop]:
     ]
 
 
-def _blocks(nest: Sequence[tuple[Loop, Interval]], limit: int) -> Iterator[list[range]]:
-    """The iterations of ``nest`` in order, as many at once as ``limit`` allows."""
-    inner, axes = 1, []
-    for _, (low, high) in reversed(nest):
-        extent = high - low + 1
-        step = max(1, min(extent, limit // inner))
-        inner *= max(1, step)
+def _blocks(
+    nest: Sequence[tuple[Loop, Interval]], limit: int, groups: Sequence[Collection[Loop]]
+) -> Iterator[list[range]]:
+    """The iterations of ``nest`` in order, as many at once as ``limit`` allows each of ``groups``
+    of loops."""
+    inner, axes = [1] * len(groups), []
+    for loop, (low, high) in reversed(nest):
+        extent, own = high - low + 1, [number for number, g in enumerate(groups) if loop in g]
+        step = max(1, min(extent, limit // max([1, *(inner[number] for number in own)])))
+        for number in own:
+            inner[number] *= step
         axes.append([range(at, min(at + step, high + 1)) for at in range(low, high + 1, step)])
     yield from (list(ranges) for ranges in product(*reversed(axes)))

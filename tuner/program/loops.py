@@ -170,6 +170,21 @@ class Program:
         """The arguments that are buffers."""
         return tuple(one for one in self.arguments if isinstance(one, Buffer))
 
+    def sizes_at(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        """The sizes for inputs and outputs of these ``shapes``, by name: those that are the end of
+        an axis. :class:`ProgramError` if two ends that are one size differ."""
+        found: dict[str, int] = {}
+        ends = {one.name: one.axes for one in self.inputs}
+        ends |= {
+            name: tuple(axis.bounds for axis in self.stage_of(name).axes) for name in self.outputs
+        }
+        for name, axes in ends.items():
+            for axis, extent in zip(axes, shapes[name], strict=True):
+                if axis and isinstance(axis[1], Variable) and axis[1].name in self.sizes:
+                    known = found.setdefault(axis[1].name, extent)
+                    require(known == extent, f"its size {axis[1].name} is {known} and {extent}")
+        return found
+
     def stage_of(self, array: str) -> Stage:
         """The stage that computes ``array``."""
         return next(stage for stage in self.stages if array in stage.arrays)

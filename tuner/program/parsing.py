@@ -1,7 +1,8 @@
 """Programs from text, as `printing` writes it.
 
 The syntax is Python's, so Python's own parser reads it; what it means is said here. A name that is
-given inside a loop stands for its expression.
+given inside a loop stands for its expression, and ``for y, x in range(height), range(width)`` for
+a loop within another.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ _SINGLES = ("abs", "popcount", "clz", "ctz")
 _SATURATES = "_sat"
 
 
-def parsed(text: str) -> Program:
-    """The program that ``text`` means; :class:`ProgramError` names the line that means none."""
+def parsed(text: str, numbers: Mapping[str, int] | None = None) -> Program:
+    """The program that ``text`` means, in which ``numbers`` have names; :class:`ProgramError` names
+    the line that means none."""
     try:
         (definition,) = ast.parse(text).body
-        return _Parser().program(definition)
+        return _Parser().program(_Numbered(numbers or {}).visit(definition))
     except SyntaxError as error:
         raise ProgramError(f"line {error.lineno}: {error.msg}") from None
     except ValueError:
@@ -66,6 +68,22 @@ def parsed(text: str) -> Program:
 def _refused(node: ast.AST, accepted: str) -> NoReturn:
     line = getattr(node, "lineno", 0)
     raise ProgramError(f"line {line}: {ast.unparse(node)[:80]!r}", accepted=accepted)
+
+
+class _Numbered(ast.NodeTransformer):
+    """Writes numbers in place of their names."""
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        self._numbers = numbers
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        # A name alone is a type, or ``size``.
+        return node if isinstance(node.annotation, ast.Name) else self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id not in self._numbers:
+            return node
+        return ast.copy_location(ast.Constant(self._numbers[node.id]), node)
 
 
 @dataclass
@@ -151,17 +169,21 @@ class _Parser:
             self._stored([node], loops)
             return
         known = dict(self.variables)
-        loop = self._loop(node)
-        self.variables[loop.name] = loop.index
-        inner = [*loops, loop]
+        names, ranges = _elements(node.target), _elements(node.iter)
+        if len(ranges) not in (1, len(names)):
+            _refused(node.iter, "a range for each name, or one for all")
+        inner = list(loops)
+        for number, name in enumerate(names):
+            loop = self._loop(self._name(name), ranges[number % len(ranges)])
+            self.variables[loop.name] = loop.index
+            inner.append(loop)
         if len(node.body) == 1:
             self._nest(node.body[0], inner)
         else:
             self._stored(node.body, inner)
         self.variables = known
 
-    def _loop(self, node: ast.For) -> Loop:
-        name, over = self._name(node.target), node.iter
+    def _loop(self, name: str, over: ast.expr) -> Loop:
         if isinstance(over, ast.Constant) and over.value is ...:
             return Loop(name)
         is_range = isinstance(over, ast.Call) and ast.unparse(over.func) == "range"

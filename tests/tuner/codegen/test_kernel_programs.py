@@ -1,5 +1,5 @@
 """Built-in kernels are programs: what they hand to Halide is read, and its reference and its plain
-C give what the kernel's own reference does."""
+C give what the kernel's own reference does. That is their stated program's, and so is its C."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pytest
 
 from tests.tuner.program.native import called
 from tuner.codegen.halide.uploads.program import program_of
-from tuner.kernels import Kernel, find_kernel
+from tuner.codegen.programs import fitted
+from tuner.kernels import Kernel, find_kernel, kernel_names
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
 from tuner.program.bounds import bounded
 from tuner.program.interpretation import interpreted
 
@@ -52,3 +55,18 @@ def test_kernels_are_programs(name: str, tmp_path: Path) -> None:
     ):
         for values, one in zip(found.values(), wanted, strict=True):
             np.testing.assert_array_equal(values, one)
+
+
+@pytest.mark.parametrize("name", kernel_names())
+def test_kernels_state_their_programs(name: str, tmp_path: Path) -> None:
+    """Of which C is written under every contract."""
+    kernel = find_kernel(name)
+    params = {one.name: SMALL.get(one.name, one.default) for one in kernel.params}
+    program, inputs = kernel.program(params), kernel.inputs(params, np.random.default_rng(1))
+    given = dict(zip((one.name for one in program.inputs), inputs, strict=True))
+    sizes = {one: params[one] for one in program.sizes}
+    found = called(program, sizes, given, {}, tmp_path)
+    for values, one in zip(found.values(), kernel.reference(params, inputs), strict=True):
+        np.testing.assert_array_equal(values, one)
+    for contract in (Contract.STATIC, Contract.NONE):
+        assert fitted(kernel, kernel.problem(params, contract, find_target("hexagon-v66")))

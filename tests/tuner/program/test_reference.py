@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tuner.program.drawn import TYPES
@@ -118,6 +118,49 @@ for x in ...:
         out[r, x] += out[r - 1, x]
 """)
     assert (found == IMAGE.astype(np.uint32).cumsum(0).cumsum(1)).all()
+
+
+@pytest.mark.parametrize("total", ["u16", "i32", "u32", "i64", "u64"])
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_sums_of_products_are_exact(total: str, data: st.DataObject) -> None:
+    """Whether doubles hold them or not: of windows, element by element, and of quads."""
+    operand = data.draw(st.sampled_from(TYPES))
+    rows, columns, depth = data.draw(st.sampled_from([(3, 2, 1), (40, 24, 8), (7, 1, 64)]))
+    program = parsed(f"""
+def sums(rows: size, columns: size, depth: size, a: {operand}[rows + 2, depth],
+         b: {operand}[depth // 4 + 1, 4 * columns], taps: {operand}[3, depth]):
+    for y, x in range(rows), range(columns):
+        products[y, x] = {total}(1)
+    for y, x, i, k in ..., ..., range(3), range(depth):
+        products[y, x] += {total}(a[y + i, k]) * {total}(b[k // 4, 4 * x + k % 4])
+    for y, k in range(rows), range(depth):
+        filtered[y, k] = {total}(0)
+    for y, k, i in ..., ..., range(3):
+        filtered[y, k] += {total}(a[y + i, k]) * {total}(taps[i, k])
+    return products, filtered
+""")
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    shapes = {"a": (rows + 2, depth), "b": (depth // 4 + 1, 4 * columns), "taps": (3, depth)}
+    inputs = {
+        name: rng.choice(np.array([operand.low, operand.high, 1], operand.dtype), shape)
+        for name, shape in shapes.items()
+    }
+    a, b, taps = (inputs[name].astype(object) for name in shapes)
+    flat = np.array(
+        [[b[k // 4, 4 * x + k % 4] for x in range(columns)] for k in range(depth)], object
+    )
+    windows = a[:rows], a[1 : rows + 1], a[2:]
+    kind = Type.named(total)
+    assert kind is not None
+    wanted = {
+        "products": 1 + sum(one.dot(flat) for one in windows),
+        "filtered": sum(one * tap for one, tap in zip(windows, taps, strict=True)),
+    }
+    sizes = {"rows": rows, "columns": columns, "depth": depth}
+    for name, made in interpreted(program, sizes, inputs, {}).items():
+        wrapped = np.vectorize(kind.wrapped, otypes=[object])(wanted[name])
+        np.testing.assert_array_equal(made.astype(object), wrapped)
 
 
 def test_recurrence_steps_in_order() -> None:

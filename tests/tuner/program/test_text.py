@@ -35,6 +35,30 @@ def test_page_of_the_package_is_a_program() -> None:
     assert parsed(printed(program)) == program
 
 
+def test_numbers_have_names_and_loops_one_line() -> None:
+    short = """
+def scaled(size: size, image: u8[4 * size]):
+    for y, x in range(step), range(size):
+        out[y, x] = i16(image[4 * x + y]) * by
+    for y, x in ...:
+        out[y, x] += by
+    return out
+"""
+    long = """
+def scaled(size: size, image: u8[4 * size]):
+    for y in range(4):
+        for x in range(size):
+            out[y, x] = i16(image[4 * x + y]) * -3
+    for y in ...:
+        for x in ...:
+            out[y, x] += -3
+    return out
+"""
+    assert parsed(short, {"step": 4, "by": -3}) == parsed(long)
+    with pytest.raises(ProgramError, match="line 3"):
+        parsed(short.replace("range(step), range(size)", "range(4), range(2), range(3)"))
+
+
 def test_shared_parts_are_written_once() -> None:
     """Else the text of a sorting network would have a line of megabytes."""
     value = "image[x]"
