@@ -20,11 +20,10 @@ from typing import Any
 
 import tuner
 from benchmarks.harness import Report, add_search_options, searched_with
-from tuner.codegen.packaged import PackageGenerator
+from tuner.codegen.packaged import HAND, SCHEDULE, PackageGenerator
 from tuner.errors import CandidateError, UserError
 from tuner.keeping.memory_store import MemoryStore
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.packages.builds.generator import HAND, SCHEDULE
 from tuner.packages.files import read_folder
 from tuner.packages.from_generator import write_package
 from tuner.packages.kernel import PackageKernel, kept_here

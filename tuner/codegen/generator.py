@@ -28,6 +28,11 @@ class Alternatives:
     knob: str
     main: KnobValue
 
+    def within(self, space: Space) -> Alternatives | None:
+        """These, if ``space`` has the knob with such a choice."""
+        there = any(one.name == self.knob and self.main in one.choices for one in space.knobs)
+        return self if there else None
+
 
 class CodeGenerator(ABC):
     """Turns candidates into Hexagon objects, each in a process that can be killed.

@@ -11,14 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tuner.codegen import clang, wrapping
+from tuner.codegen.generator import Alternatives
+from tuner.codegen.halide.generator import HalideGenerator
 from tuner.codegen.halide.servers import CompileServer, CompileServers, ServerGenerator
-from tuner.codegen.toolchain import find_toolchain
+from tuner.codegen.portfolio import Portfolio
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel, find_kernel
 from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config, Space
 
+SCHEDULE, HAND = "schedule", "hand"
+"""The knob of a Generator's package by which its own schedule or a generator of code is chosen."""
 _CODE = (Path(__file__), Path(wrapping.__file__), wrapping.PRELUDE)
 
 
@@ -63,6 +67,7 @@ class PackageGenerator(ServerGenerator):
     """Has packages make their objects."""
 
     name = "package"
+    alternatives = Alternatives(SCHEDULE, HalideGenerator.name)
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:
@@ -79,8 +84,8 @@ class PackageGenerator(ServerGenerator):
     def fingerprint(self) -> Mapping[str, str]:
         digest = digest_of_bytes(b"\0".join(path.read_bytes() for path in _CODE))
         return {
+            **Portfolio(servers=self.servers).fingerprint(),
             "generator": self.name,
-            "clang": find_toolchain().version,
             "package switches": " ".join(clang.BASE_SWITCHES),
             "package code": digest[:16],
         }

@@ -112,7 +112,7 @@ def _config(space: Space, given: Mapping[str, Any], made_by: type[CodeGenerator]
             raise UserError(
                 f"baseline: {knob[:40]} = {str(value)[:40]}", accepted="whole numbers and text"
             )
-    ways = made_by.alternatives
+    ways = made_by.alternatives and made_by.alternatives.within(space)
     return space.config(given if ways is None else {ways.knob: ways.main, **given})
 
 

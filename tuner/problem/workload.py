@@ -159,3 +159,16 @@ class Problem:
         params = "".join(f"_{k}{v}" for k, v in self.workload.params.items())
         name = f"{self.workload.kernel}{params}_{self.contract}"
         return name.replace("-", "neg").replace(":", "_")  # as in pipeline:DIGEST
+
+    def called(self, symbol: str) -> Problem:
+        """The same with a function of another name."""
+        return _Called(self.workload, self.contract, self.target, symbol)
+
+
+@dataclass(frozen=True)
+class _Called(Problem):
+    own_symbol: str
+
+    @property
+    def symbol(self) -> str:
+        return self.own_symbol

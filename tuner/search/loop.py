@@ -159,7 +159,7 @@ class TuningLoop:
             job.spec.sampler,
             job.spec.seed,
             self._objectives,
-            generator.alternatives,
+            generator.alternatives and generator.alternatives.within(space),
             self._told,
             source,
         )

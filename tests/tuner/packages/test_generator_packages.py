@@ -40,7 +40,9 @@ def test_params_are_knobs_beside_the_derived_schedules(folder: Path) -> None:
     assert "derived.lanes" in names
     assert not {"manual", "width", "height"} & {*names}
     starts = starts_of("package", kernel, problem)
-    assert list(starts) == ["default", "textbook", "baseline", "derived textbook"]
+    of_algorithm = ["derived textbook", "derived portfolio:hvx", "derived portfolio:halide-clang"]
+    c = "derived portfolio:c-autovec"
+    assert [*starts] == ["default", "textbook", "baseline", *of_algorithm, c]
     assert all(space.admits(config.as_dict()) for config in starts.values())
     assert "derived.lanes" not in starts["baseline"]
 

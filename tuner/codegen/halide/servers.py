@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from queue import LifoQueue
 from typing import Any
@@ -73,6 +74,13 @@ class CompileServers:
             yield server
         finally:
             self._free.put(server)
+
+    def held(self, server: CompileServer) -> CompileServers:
+        """These for who has ``server`` already: :meth:`one` gives that one, and no other."""
+        own = copy(self)
+        own._free = LifoQueue()
+        own._free.put(server)
+        return own
 
     def close(self) -> None:
         """Ends all of them. Safe to call twice."""

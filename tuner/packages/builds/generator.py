@@ -1,12 +1,15 @@
-"""C++ Generators: GeneratorParams as knobs, alone or beside the schedules that are derived."""
+"""C++ Generators: GeneratorParams as knobs, alone or beside all that makes code of an upload."""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import replace
 
+from tuner.codegen.generator import GENERATOR
 from tuner.codegen.halide.compilation import halide_target
 from tuner.codegen.halide.servers import LLVM_ARGUMENTS
+from tuner.codegen.packaged import HAND, SCHEDULE
+from tuner.codegen.portfolio import Portfolio
 from tuner.packages.builds.build import Build, Making, misfit, reordered, symbol_within
 from tuner.packages.expressions import condition
 from tuner.packages.files import Package
@@ -17,13 +20,12 @@ from tuner.packages.manifest import Manifest, buffer_of, is_input
 from tuner.packages.unscheduled import Algorithm, algorithm_of
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
-from tuner.records.candidate import Problem
+from tuner.records.candidate import Candidate, Problem
 from tuner.space import Config, Constraint, Knob, Space
 from tuner.space.syntax import parse_expression
 
-SCHEDULE, HAND, DERIVED = "schedule", "hand", "derived"
-"""The knob that chooses between the Generator's own schedule and a derived one."""
-_PREFIX = f"{DERIVED}."
+_PREFIX = "derived."
+"""Of the knobs that its algorithm would have as an upload."""
 _KINDS = ("object", "header", "schedule", "loopnest")
 
 
@@ -54,20 +56,22 @@ class GeneratorBuild(Build):
         return _space(package, problem)
 
     def algorithm(self, package: Package, config: Config) -> Algorithm | None:
-        return None if config.get(SCHEDULE, HAND) == DERIVED else algorithm_of(package)
+        return algorithm_of(package) if config.get(SCHEDULE, HAND) == HAND else None
 
     def other_starts(self, package: Package, problem: Problem) -> dict[str, Config]:
         if options_of(package).space != "both":
             return {}
         algorithm = algorithm_of(package)
         inner = algorithm.problem(problem, _specs(package, problem))
-        textbook = algorithm.kernel.textbook_config(inner)
-        renamed = {f"{_PREFIX}{name}": value for name, value in textbook.items()}
-        return {f"{DERIVED} textbook": Config({SCHEDULE: DERIVED, **renamed})}
+        _, *others = Portfolio.starts(algorithm.kernel, inner).items()
+        return {
+            f"derived {origin}": Config({_outer(name): value for name, value in config.items()})
+            for origin, config in others
+        }
 
     def files(self, making: Making) -> dict[str, bytes]:
         config = dict(making.config)
-        if config.pop(SCHEDULE, HAND) == DERIVED:
+        if config.pop(SCHEDULE, HAND) != HAND:
             return _derived(making)
         is_static = making.problem.contract is Contract.STATIC
         params = making.problem.workload.params
@@ -86,7 +90,7 @@ class GeneratorBuild(Build):
 
 
 def _derived(making: Making) -> dict[str, bytes]:
-    """The files of a schedule for the algorithm alone, by the compile server's own Halide."""
+    """The files of what makes code of the algorithm alone, as of an upload."""
     algorithm = algorithm_of(making.package)
     inner = algorithm.problem(making.problem, making.buffers)
     order = algorithm.order(inner)
@@ -95,18 +99,11 @@ def _derived(making: Making) -> dict[str, bytes]:
         for name, value in making.config.items()
         if name.startswith(_PREFIX)
     }
-    kinds = ["object", "header", "schedule", *(["assembly"] if making.with_assembly else [])]
-    request = {
-        "workload": inner.workload.as_dict(),
-        "contract": inner.contract.value,
-        "target": inner.target.as_dict(),
-        "config": values,
-        "symbol": symbol_within(making, order),
-        "attachment": algorithm.kernel.attachment(inner),
-        "kinds": kinds,
-    }
-    made = making.servers.made(making.server, request, [*kinds, "loopnest"])
-    return reordered(making, made, order)
+    config = Config({GENERATOR: making.config[SCHEDULE], **values})
+    candidate = Candidate(inner.called(symbol_within(making, order)), config, Portfolio.name)
+    generator = Portfolio(servers=making.servers.held(making.server))
+    made = generator.compile(candidate, with_assembly=making.with_assembly)
+    return reordered(making, dict(made.files), order)
 
 
 def _searched(package: Package) -> list[GeneratorParam]:
@@ -139,38 +136,47 @@ def _space(package: Package, problem: Problem) -> Space:
     if options_of(package).space == "params":
         return Space(name, knobs, constraints, dict(params))
     algorithm = algorithm_of(package)
-    inner = algorithm.kernel.space(algorithm.problem(problem, _specs(package, problem)))
-    choice = Knob(SCHEDULE, (HAND, DERIVED), "the Generator's own schedule, or a derived one")
+    inner = Portfolio.space(algorithm.kernel, algorithm.problem(problem, _specs(package, problem)))
+    choice = Knob(
+        SCHEDULE,
+        (HAND, *inner.knob(GENERATOR).choices),
+        "the Generator's own schedule, or what makes code of its algorithm",
+    )
     return Space(
         name,
         (
             choice,
-            *(replace(knob, when=_where(HAND, knob.when)) for knob in knobs),
-            *(_renamed(knob) for knob in inner.knobs),
+            *(replace(knob, when=_where("==", knob.when)) for knob in knobs),
+            *(_renamed(knob) for knob in inner.knobs if knob.name != GENERATOR),
         ),
-        (*constraints, *(Constraint(_prefixed(c.text), c.reason) for c in inner.constraints)),
-        {**params, **{f"{_PREFIX}{key}": value for key, value in inner.constants.items()}},
+        (*constraints, *(Constraint(_renamed_in(c.text), c.reason) for c in inner.constraints)),
+        {**params, **{_outer(key): value for key, value in inner.constants.items()}},
     )
 
 
+def _outer(name: str) -> str:
+    """What the space of a package calls what an upload's calls ``name``."""
+    return SCHEDULE if name == GENERATOR else f"{_PREFIX}{name}"
+
+
 def _renamed(knob: Knob) -> Knob:
-    when = None if knob.when is None else _prefixed(knob.when)
-    return replace(knob, name=f"{_PREFIX}{knob.name}", when=_where(DERIVED, when))
+    when = None if knob.when is None else _renamed_in(knob.when)
+    return replace(knob, name=_outer(knob.name), when=_where("!=", when))
 
 
-def _where(schedule: str, when: str | None) -> str:
-    one = f"{SCHEDULE} == '{schedule}'"
+def _where(is_hand: str, when: str | None) -> str:
+    one = f"{SCHEDULE} {is_hand} '{HAND}'"
     return one if when is None else f"{one} and ({when})"
 
 
-class _Prefixed(ast.NodeTransformer):
+class _Renamed(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.Name:
-        return ast.Name(f"{_PREFIX}{node.id}", ast.Load())
+        return ast.Name(_outer(node.id), ast.Load())
 
 
-def _prefixed(text: str) -> str:
-    """A condition of the derived space over its names in this one."""
-    return ast.unparse(_Prefixed().visit(parse_expression(text)))
+def _renamed_in(text: str) -> str:
+    """A condition of an upload's space over its names in this one."""
+    return ast.unparse(_Renamed().visit(parse_expression(text)))
 
 
 def _specs(package: Package, problem: Problem) -> tuple[BufferSpec, ...]:
