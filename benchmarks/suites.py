@@ -2,17 +2,18 @@
 
 Reads the Generators ``NAME_generator.cpp`` in a folder that a person has fetched, such as
 ``benchmarks/hexagon/halide`` of uwplse/rake or akothen/Hydride on GitHub; each becomes a package.
-Prints model cycles on the default target, contract static; of its own schedule's GeneratorParams
-the best count. Images have 1024 x 64 elements, or 1024 x 128 where their own schedule needs that;
-what has other dimensions has its defaults. It fails if a Generator is refused, or its own schedule
-is ahead.
+Prints model cycles on the default target under each contract; of its own schedule's GeneratorParams
+the best count. Where that schedule is right under a stronger contract only (of padded rows, as for
+aligned loads), its count is for that one, which is told. Images have 1024 x 64 elements, or 1024 x
+128 where their own schedule needs that; what has other dimensions has its defaults. It fails if a
+Generator is refused, or its own schedule is ahead.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
@@ -34,6 +35,12 @@ from tuner.records.candidate import Candidate, Measurement
 
 _ENDING = "_generator.cpp"
 _IMAGES = ((1024, 64), (1024, 128))
+_CONTRACTS = (Contract.STATIC, Contract.NONE)
+_PADDED = (Contract.STRIDE, Contract.EXTENT)
+_COLUMNS: Mapping[str, str] = {
+    **{"Generator": "", "size": "", "contract": "", "own": "", "best": ""},
+    **{"times": ".2f", "by": "", "why": ""},
+}
 _MOST_OWN = 16
 _IS_OWN = f"{SCHEDULE} == '{HAND}'"
 _SETTLED: Mapping[str, Mapping[str, str]] = {
@@ -44,11 +51,14 @@ _SETTLED: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a Generator; ``reason`` says why a figure is missing."""
+    """What became of a Generator under a contract; ``by`` makes the best code, ``reason`` says why
+    a figure is missing, or under which contract it is."""
 
     label: str = ""
+    contract: str = ""
     own: Measurement | None = None
     best: Measurement | None = None
+    by: str = ""
     reason: str = ""
 
     @property
@@ -57,34 +67,59 @@ class Row:
         return self.own.cycles / self.best.cycles if self.own and self.best else None
 
 
-def tuned(source: Path, **options: Any) -> Row:
-    """The row of the Generator in ``source`` after a search with these ``options``."""
+def tuned(source: Path, contracts: Sequence[Contract], **options: Any) -> Iterator[Row]:
+    """The rows of the Generator in ``source`` after searches with these ``options``."""
     name = _name(source)
     try:
         with tempfile.TemporaryDirectory(prefix="hvxtune-suites-") as folder:
             write_package(source, Path(folder) / name, params=_SETTLED.get(name))
             kernel = kept_here(read_folder(Path(folder) / name))
-        sizes = [param.name for param in kernel.params]
-        is_image = len(sizes) == len(_IMAGES[0])
-        for shape in _IMAGES if is_image else [()]:
-            params = dict(zip(sizes, shape, strict=False))
-            own, reason = _own(kernel, params)
-            if own is not None:
-                break
-        result = tuner.tune(kernel.name, params, store=MemoryStore(), **options)
     except UserError as error:
-        return Row(reason=f"refused: {error}")
-    best = None if result.best is None else result.best.measurement
-    return Row(" x ".join(map(str, shape)), own, best, reason)
+        yield Row(reason=f"refused: {error}")
+        return
+    for contract in contracts:
+        yield _row(kernel, contract, options)
 
 
-def _own(kernel: PackageKernel, params: Mapping[str, int]) -> tuple[Measurement | None, str]:
+def _row(kernel: PackageKernel, contract: Contract, options: Mapping[str, Any]) -> Row:
+    sizes = [param.name for param in kernel.params]
+    own, reason = None, ""
+    for allowed, shape in product(
+        dict.fromkeys([contract, *_PADDED]), _IMAGES if len(sizes) == len(_IMAGES[0]) else [()]
+    ):
+        params = dict(zip(sizes, shape, strict=False))
+        own, refused = _own(kernel, params, allowed)
+        reason = reason or refused
+        if own is not None:
+            reason = "" if allowed is contract else f"{reason}; its count is under {allowed}"
+            break
+    else:
+        params = dict(zip(sizes, _IMAGES[0], strict=False)) if shape else {}
+    label = " x ".join(map(str, params.values()))
+    try:
+        result = tuner.tune(
+            kernel.name, params, contract=str(contract), store=MemoryStore(), **options
+        )
+    except UserError as error:
+        return Row(label, contract, own, reason=f"refused: {error}")
+    if result.best is None:
+        return Row(label, contract, own, reason=reason or "no candidate is right")
+    by = str(result.best.config.get(SCHEDULE))
+    return Row(label, contract, own, result.best.measurement, by, reason)
+
+
+def _own(
+    kernel: PackageKernel, params: Mapping[str, int], contract: Contract
+) -> tuple[Measurement | None, str]:
     """The Generator's own schedule at its best GeneratorParams, or why none of them is right."""
-    problem = kernel.problem(params, Contract.STATIC, find_target(DEFAULT_TARGET))
-    space = kernel.space(problem)
-    knobs = [one for one in space.knobs if one.when in (None, _IS_OWN) and one.name != SCHEDULE]
     found: list[Measurement] = []
     reason = ""
+    try:
+        problem = kernel.problem(params, contract, find_target(DEFAULT_TARGET))
+        space = kernel.space(problem)
+    except UserError as error:
+        return None, f"its own schedule under {contract}: {error}"
+    knobs = [one for one in space.knobs if one.when in (None, _IS_OWN) and one.name != SCHEDULE]
     with PackageGenerator(1) as generator, QemuMeasurer() as measurer:
         for values in islice(product(*(one.choices for one in knobs)), _MOST_OWN):
             chosen = dict(zip((one.name for one in knobs), values, strict=True))
@@ -93,7 +128,7 @@ def _own(kernel: PackageKernel, params: Mapping[str, int]) -> tuple[Measurement 
                 made = generator.compile(Candidate(problem, config, generator.name))
                 found.append(measurer.measure(problem, made).measurement)
             except CandidateError as error:
-                reason = f"its own schedule: {error.outcome}: {error.message}"
+                reason = f"its own schedule under {contract}: {error.outcome}: {error.message}"
     return (min(found, key=lambda one: one.cycles), "") if found else (None, reason)
 
 
@@ -105,6 +140,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Where the suite is, which of it, and how it is searched."""
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME", help="by default all that are there")
+    parser.add_argument("--contracts", nargs="*", type=Contract, default=list(_CONTRACTS))
     add_search_options(parser, trials=40)
     parser.set_defaults(generator="package")
 
@@ -115,10 +151,12 @@ def run(given: argparse.Namespace, report: Report) -> None:
     wanted = [one for one in sources if not given.names or _name(one) in given.names]
     if not wanted:
         report.fault(f"{given.folder}: no {' or '.join(given.names)}{_ENDING} below it")
-    report.table({"Generator": "", "size": "", "own": "", "best": "", "times": ".2f", "why": ""})
+    report.table(_COLUMNS)
     for source in wanted:
-        row = tuned(source, **searched_with(given))
-        counts = [one.cycles_text if one else "-" for one in (row.own, row.best)]
-        report.row(_name(source), row.label, *counts, row.speedup, row.reason)
-        if row.best is None or (row.speedup or 1.0) < 1.0:
-            report.fault(f"{_name(source)}: {row.reason or 'its own schedule is ahead'}")
+        for row in tuned(source, given.contracts, **searched_with(given)):
+            counts = [one.cycles_text if one else "-" for one in (row.own, row.best)]
+            report.row(
+                _name(source), row.label, row.contract, *counts, row.speedup, row.by, row.reason
+            )
+            if row.best is None or (row.speedup or 1.0) < 1.0:
+                report.fault(f"{_name(source)}: {row.reason or 'its own schedule is ahead'}")

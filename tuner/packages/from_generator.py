@@ -244,7 +244,7 @@ class _Draft:
         yield f"name = {json.dumps(self.name)}"
         yield "version = 1"
         yield f"summary = {json.dumps(f'the Generator {self.generator.name}')}"
-        yield 'contracts = ["none", "static"]'
+        yield f"contracts = {json.dumps([*Contract])}"
         unknown = {"extent": Param("extent", 1, "not known yet")}
         for param in (self.sizes or unknown).values():
             yield f"\n[params.{param.name}]"
