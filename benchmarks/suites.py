@@ -37,10 +37,9 @@ _ENDING = "_generator.cpp"
 _IMAGES = ((1024, 64), (1024, 128))
 _CONTRACTS = (Contract.STATIC, Contract.NONE)
 _PADDED = (Contract.STRIDE, Contract.EXTENT)
-_COLUMNS: Mapping[str, str] = {
-    **{"Generator": "", "size": "", "contract": "", "own": "", "best": ""},
-    **{"times": ".2f", "by": "", "why": ""},
-}
+_COLUMNS = dict.fromkeys(
+    ["Generator", "size", "contract", "own", "best", "times", "by", "why"], ""
+) | {"times": ".2f"}
 _MOST_OWN = 16
 _IS_OWN = f"{SCHEDULE} == '{HAND}'"
 _SETTLED: Mapping[str, Mapping[str, str]] = {

@@ -21,7 +21,7 @@ def test_a_suite_has_a_row_for_each_generator_and_a_sentence_for_one_that_is_ref
 ) -> None:
     shutil.copy(THEIRS, tmp_path)
     (tmp_path / "empty_generator.cpp").touch()
-    assert run("suites", [str(tmp_path), "--trials", "2", "--json"]) == 1
+    assert run("suites", [str(tmp_path), "--trials", "2", "--json", "--contracts", "static"]) == 1
     empty, unsharp = json.loads(capsys.readouterr().out)["tables"][0]["rows"]
     assert "registers no Generator" in empty["why"]
     assert unsharp["times"] >= 1.0

@@ -2,7 +2,8 @@
 
 Its arguments are what the program lists. Its parameters are the extents that its algorithm leaves
 open, and how the other extents follow from those is measured: the algorithm is asked for its
-buffers at several sizes, and an extent that moves with them in any way but a linear one is refused.
+buffers at several sizes, and an extent that moves with them in any way but a linear one, element by
+element or in blocks (``(c + 31) // 32``), is refused.
 Scalars get values by which the outputs depend on the inputs. The Generator's own schedule is the
 baseline, and the derived schedules are searched beside it.
 """
@@ -15,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import get_args
 
@@ -36,12 +38,13 @@ from tuner.uploaded import PipelineKernel, references
 
 _STEPS = (1, 2, 5)
 """Multiples of an extent at which the others are looked at: a line through two is tested by a
-third."""
+third, and by sizes that are no multiples."""
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
 _ENOUGH = 0.5
 """The share of outputs that change with each input from which on scalars are left alone."""
 _GAIN = 0.02
 _PASSES = 2
+_SMALLER = 4
 _APART = 4
 """Bits between the values of a scalar that are tried."""
 
@@ -66,8 +69,8 @@ def write_package(
     found = _chosen(source, sources, generator)
     draft = _Draft(package_name(folder), sources, found, dict(params or {}))
     kernel = algorithm_of(draft.package()).kernel
-    values = _values(kernel)
     sizes = {one.name: one for one in kernel.params if one.is_extent and one.minimum > 0}
+    values = _values(kernel, sizes)
     buffers = _shapes(kernel, sizes, values)
     draft = replace(draft, values=values, sizes=sizes, buffers=buffers)
     made = PackageKernel(draft.package())
@@ -142,17 +145,25 @@ def _shapes(
         return list(kernel.buffers(kernel.workload({**params, **changed}).params))
 
     usual = at({})
-    slopes: dict[tuple[int, int], dict[str, int]] = {}
+    terms: dict[tuple[int, int], list[_Term]] = {}
     for name, param in sizes.items():
-        seen = [(step * param.default, at({name: step * param.default})) for step in _STEPS]
+        seen = {size: at({name: size}) for size in (step * param.default for step in _STEPS)}
+        with suppress(UserError):  # a pipeline may want even sizes
+            seen |= {size: at({name: size}) for size in (param.default + 1, 2 * param.default - 1)}
+        few = {}
+        with suppress(UserError):
+            few = {size: at({name: size}) for size in (param.minimum, param.minimum + 1)}
         for number, spec in enumerate(usual):
             for axis in range(len(spec.shape)):
-                points = [(size, specs[number].shape[axis]) for size, specs in seen]
-                slopes.setdefault((number, axis), {})[name] = _slope(spec, axis, points)
+                points, least = (
+                    {size: specs[number].shape[axis] for size, specs in found.items()}
+                    for found in (seen, few)
+                )
+                terms.setdefault((number, axis), []).append(_term(name, spec, axis, points, least))
     return {
         spec.name: _Buffer(
             [
-                _sum(extent, slopes.get((number, axis), {}), sizes)
+                _sum(extent, terms.get((number, axis), []), sizes)
                 for axis, extent in enumerate(spec.shape)
             ],
             spec,
@@ -161,33 +172,71 @@ def _shapes(
     }
 
 
-def _slope(spec: BufferSpec, axis: int, points: list[tuple[int, int]]) -> int:
-    (x0, y0), *others = points
-    found = {(y - y0) / (x - x0) for x, y in others}
-    if len(found) != 1 or not (slope := found.pop()).is_integer():
+@dataclass(frozen=True)
+class _Term:
+    """What an extent has of the size ``name``: ``factor`` elements for each block of that many, or
+    one for each, but at ``most`` so many."""
+
+    name: str
+    factor: int
+    block: int = 1
+    most: int = 0
+
+    def at(self, size: int) -> int:
+        count = self.factor * -(-size // self.block)
+        return min(count, self.most) if self.most else count
+
+    def __str__(self) -> str:
+        if self.most:
+            return f"min({self.name}, {self.most})"
+        blocks = self.name
+        if self.block > 1:
+            blocks = f"(({self.name} + {self.block - 1}) // {self.block})"
+        return blocks if self.factor == 1 else f"{self.factor} * {blocks}"
+
+
+def _term(
+    name: str,
+    spec: BufferSpec,
+    axis: int,
+    points: Mapping[int, int],
+    few: Mapping[int, int],
+) -> _Term:
+    """Fits ``points``: extents by sizes. Those of a ``few`` elements tell only whether an extent
+    that does not grow is that of a block, which small sizes do not fill."""
+    (x0, y0), (x1, y1), *_ = points.items()
+    slope = Fraction(y1 - y0, x1 - x0)
+    step = points.get(x0 + 1, y0 + slope) - y0
+    term = _Term(name, int(step), max(1, int(step / slope)) if slope else 1)
+    if not slope and few and all(x == y < y0 for x, y in few.items()):
+        term = _Term(name, 1, most=y0)
+    rest = y0 - term.at(x0)
+    if any(term.at(x) + rest != y for x, y in points.items()):
         raise UserError(
             f"dimension {axis} of {spec.name} has "
-            + ", ".join(f"{y} elements at a size of {x}" for x, y in points),
-            accepted="extents that are sums of multiples of each other",
+            + ", ".join(f"{y} elements at a size of {x}" for x, y in sorted(points.items())),
+            accepted="extents that are sums of multiples of each other, or of blocks of each other",
             next_step="write kernel.toml by hand: docs/packages.md has an example",
         )
-    return int(slope)
+    return term
 
 
-def _sum(extent: int, slopes: Mapping[str, int], sizes: Mapping[str, Param]) -> str | int:
-    terms = [name if slope == 1 else f"{slope} * {name}" for name, slope in slopes.items() if slope]
-    rest = extent - sum(slope * sizes[name].default for name, slope in slopes.items())
-    if not terms:
+def _sum(extent: int, terms: Sequence[_Term], sizes: Mapping[str, Param]) -> str | int:
+    told = [str(one) for one in terms if one.factor]
+    rest = extent - sum(one.at(sizes[one.name].default) for one in terms)
+    if not told:
         return extent
-    return " + ".join(terms) + (f" {'+' if rest > 0 else '-'} {abs(rest)}" if rest else "")
+    return " + ".join(told) + (f" {'+' if rest > 0 else '-'} {abs(rest)}" if rest else "")
 
 
-def _values(kernel: PipelineKernel) -> dict[str, int]:
+def _values(kernel: PipelineKernel, sizes: Mapping[str, Param]) -> dict[str, int]:
     """Values of the scalars, by name. Those of the pipeline, unless little of an input is left in
     its outputs (a multiplier of 1, shifted right by 16): then one scalar after the other takes the
-    power of two that leaves most."""
-    params = kernel.workload().params
-    facts = kernel.facts(params)
+    power of two that leaves most. Tried on small buffers, if the pipeline takes such."""
+    params, facts = kernel.workload().params, kernel.facts({})
+    with suppress(UserError):
+        small = {name: max(one.minimum, one.default // _SMALLER) for name, one in sizes.items()}
+        params, facts = kernel.workload(small).params, kernel.facts(small)
     values = {one.name: one.value for one in facts.scalars}
     usual, other = (kernel.inputs(params, np.random.default_rng(seed)) for seed in (0, 1))
     calls = [usual, *([*usual[:at], other[at], *usual[at + 1 :]] for at in range(len(usual)))]

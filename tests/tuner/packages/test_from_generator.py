@@ -19,8 +19,8 @@ from tuner.records.outcome import Outcome
 pytestmark = [pytest.mark.slow, NEEDS_CPP]
 
 THEIRS = Path(__file__).with_name("strangers") / "generators" / "pair.cpp"
-PARAMS = {"blend": {}, "halved": {"half.type": "uint8"}}
-CONTRACTS = {"blend": "static", "halved": "none"}
+PARAMS = {"blend": {}, "blocks": {}, "halved": {"half.type": "uint8"}}
+CONTRACTS = {"blend": "static", "blocks": "none", "halved": "none"}
 
 
 @pytest.fixture(scope="module", params=PARAMS)
@@ -35,15 +35,17 @@ def kernel(
 def test_their_schedule_and_derived_ones_are_right(kernel: PackageKernel) -> None:
     store = MemoryStore()
     contract = CONTRACTS[kernel.package.manifest.name]
-    size = {"x": 256, "y": 16}
-    result = tune(kernel.name, size, store=store, contract=contract, trials=3, workers=1)
+    size = dict(zip([param.name for param in kernel.params], (256, 16), strict=True))
+    result = tune(kernel.name, size, store=store, contract=contract, trials=5, workers=1)
     found = {one.origin: one for one in store.trials(result.job.id)}
-    assert found["baseline"].measurement is not None, found["baseline"].error
-    assert found["derived textbook"].outcome in (Outcome.OK, Outcome.CUTOFF)
+    assert found.pop("baseline").measurement is not None, found
+    assert {"derived textbook", "derived portfolio:c-autovec"} <= {*found}
+    assert {one.outcome for one in found.values()} <= {Outcome.OK, Outcome.CUTOFF}, found
 
 
 def test_each_input_is_felt_in_the_outputs(kernel: PackageKernel) -> None:
-    params = kernel.workload({"x": 128, "y": 4}).params
+    size = dict(zip([param.name for param in kernel.params], (128, 4), strict=True))
+    params = kernel.workload(size).params
     ones = [spec for spec in kernel.buffers(params) if spec.role == "input"]
     rng = np.random.default_rng(7)
     given = kernel.inputs(params, rng)
@@ -55,18 +57,26 @@ def test_each_input_is_felt_in_the_outputs(kernel: PackageKernel) -> None:
         assert (usual != other).mean() > 0.5
 
 
+def test_an_extent_may_follow_another_in_blocks(tmp_path: Path) -> None:
+    write_package(THEIRS, tmp_path / "blocks", "blocks")
+    kernel = kept_here(read_folder(tmp_path / "blocks"))
+    for channels, shape in ((5, (1, 5)), (16, (1, 16)), (17, (2, 16)), (100, (7, 16))):
+        shapes = {one.name: one.shape for one in kernel.buffers({"c": channels, "x": 4})}
+        assert shapes["weights"] == shape
+
+
 @pytest.mark.parametrize(
     ("text", "generator", "said"),
     [
         (
             None,
             "",
-            r"has 5 Generators. accepted: blend, floats, halved, scaled, squares.*--generator",
+            r"has 6 Generators. accepted: blend, blocks, floats, halved, scaled, squares.*--gen",
         ),
         (
             None,
             "blond",
-            r"has no Generator 'blond.. accepted: blend, floats, halved, scaled, squares",
+            r"has no Generator 'blond.. accepted: blend, blocks, floats, halved, scaled, squares",
         ),
         (None, "halved", r"the Generator halved gives no pipeline: .*half.*--param"),
         (None, "squares", r"dimension 1 of image has .* elements at a size of"),

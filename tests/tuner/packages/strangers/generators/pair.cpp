@@ -46,6 +46,20 @@ private:
     Var x{"x"}, y{"y"};
 };
 
+// Its weights lie in blocks of channels.
+class Blocks : public Generator<Blocks> {
+public:
+    Input<Buffer<uint8_t, 2>> image{"image"};
+    Input<Buffer<uint8_t, 2>> weights{"weights"};
+    Output<Buffer<uint16_t, 2>> weighted{"weighted"};
+
+    void generate() {
+        Var c("c"), x("x");
+        weighted(c, x) = u16(image(c, x)) * weights(c % 16, c / 16);
+        weighted.vectorize(c, natural_vector_size<uint16_t>(), TailStrategy::GuardWithIf);
+    }
+};
+
 // The width of its input is no multiple of its output's.
 class Squares : public Generator<Squares> {
 public:
@@ -86,6 +100,7 @@ public:
 
 HALIDE_REGISTER_GENERATOR(Blend, blend)
 HALIDE_REGISTER_GENERATOR(Halved, halved)
+HALIDE_REGISTER_GENERATOR(Blocks, blocks)
 HALIDE_REGISTER_GENERATOR(Squares, squares)
 HALIDE_REGISTER_GENERATOR(Scaled, scaled)
 HALIDE_REGISTER_GENERATOR(Floats, floats)
