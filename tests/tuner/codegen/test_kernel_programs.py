@@ -9,7 +9,7 @@ import halide as hl
 import numpy as np
 import pytest
 
-from tests.tuner.program.native import called
+from tests.tuner.program.native import Coded
 from tuner.codegen.halide.uploads.program import program_of
 from tuner.codegen.programs import fitted
 from tuner.kernels import Kernel, find_kernel, kernel_names
@@ -51,7 +51,7 @@ def test_kernels_are_programs(name: str, tmp_path: Path) -> None:
     wanted = kernel.reference(params, inputs)
     for found in (
         interpreted(program, sizes, given, {}),
-        called(program, sizes, given, {}, tmp_path),
+        Coded(program, sizes).called(given, {}, tmp_path),
     ):
         for values, one in zip(found.values(), wanted, strict=True):
             np.testing.assert_array_equal(values, one)
@@ -65,7 +65,7 @@ def test_kernels_state_their_programs(name: str, tmp_path: Path) -> None:
     program, inputs = kernel.program(params), kernel.inputs(params, np.random.default_rng(1))
     given = dict(zip((one.name for one in program.inputs), inputs, strict=True))
     sizes = {one: params[one] for one in program.sizes}
-    found = called(program, sizes, given, {}, tmp_path)
+    found = Coded(program, sizes).called(given, {}, tmp_path)
     for values, one in zip(found.values(), kernel.reference(params, inputs), strict=True):
         np.testing.assert_array_equal(values, one)
     for contract in (Contract.STATIC, Contract.NONE):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from tuner.program.bounds import bounded
 from tuner.program.expressions import (
     ARITHMETIC,
     BITWISE,
@@ -24,6 +25,7 @@ from tuner.program.expressions import (
     Unary,
     Variable,
     clamped,
+    equal,
     maximum,
     minimum,
 )
@@ -35,6 +37,9 @@ NARROW = (U8, I8, U16, I16)
 HEIGHT, WIDTH = Variable("height"), Variable("width")
 ENTRIES = 16
 """Of tables and histograms."""
+CHANNELS = 3
+COUNT = "count"
+"""A scalar that says how far loops go."""
 
 
 def number(value: int, kind: Type = I32) -> Constant:
@@ -89,15 +94,30 @@ class Drawing:
         """An element near ``places``, or wherever another says."""
         source = self.one_of(*self.sources)
         spread = list(places[-source.rank :])
+        while len(spread) < source.rank:
+            spread.insert(0, number(self.few(CHANNELS - 1)))
         if self.few(4) == 0:  # turned
             spread.reverse()
         if self.few(6) == 0:
             looked_up = self.one_of(*(one for one in self.sources if one.extents))
             ends = looked_up.extents
-            at = [self.index(*one) for one in zip(places[-looked_up.rank :], ends, strict=True)]
-            spread[-1] = Cast(I32, Load(looked_up.name, tuple(at), looked_up.type)) & 15
+            near = [*[number(0)] * looked_up.rank, *places][-looked_up.rank :]
+            at = [self.index(*one) for one in zip(near, ends, strict=True)]
+            spread[-1] = Cast(I32, Load(looked_up.name, tuple(at), looked_up.type)) % ENTRIES
         ends = source.extents or [None] * source.rank
-        return Load(source.name, tuple(map(self.index, spread, ends)), source.type)
+        found = Load(source.name, tuple(map(self.index, spread, ends)), source.type)
+        if self.few(7) == 0:  # a constant around
+            inside = (spread[-1] >= 1) & (spread[-1] < WIDTH - 1)
+            return Select(inside, found, self.constant(source.type))
+        return found
+
+    def mux(self, kind: Type, leaf: Callable[[], Expr], less: int) -> Expr:
+        """One of three, by number."""
+        found = leaf()
+        by, made = found % 3, self.value(kind, leaf, less)
+        for case in range(2):
+            made = Select(equal(by, case), self.value(kind, leaf, less), made)
+        return made
 
     def condition(self, leaf: Callable[[], Expr]) -> Expr:
         one = leaf()
@@ -109,7 +129,7 @@ class Drawing:
 
     def value(self, kind: Type, leaf: Callable[[], Expr], less: int = 0) -> Expr:
         """A value of type ``kind`` of what ``leaf`` gives."""
-        how = self.one_of(*["binary"] * 6, "widened", "select", "unary", "leaf", "constant")
+        how = self.one_of(*["binary"] * 6, "widened", "select", "mux", "unary", "leaf", "constant")
         if less >= self.depth or how in ("leaf", "constant"):
             if how == "constant":
                 return self.constant(kind)
@@ -118,6 +138,8 @@ class Drawing:
         if how == "widened":
             wide = self.one_of(*(one for one in TYPES if one.bits >= min(2 * kind.bits, 64)))
             return Cast(kind, self.value(wide, leaf, less + 1), self.few(1) == 0)
+        if how == "mux":
+            return self.mux(kind, leaf, less + 1)
         if how == "select":
             condition = self.condition(leaf)
             sides = [self.value(kind, leaf, less + 1) for _ in range(2)]
@@ -135,6 +157,14 @@ class Drawing:
         for name, kind in zip(made.arrays, made.types, strict=True):
             self.sources.append(Source(name, kind, len(made.axes), extents))
 
+    def count(self) -> Expr:
+        """A number that a caller gives, for the ends of loops."""
+        for one in self.arguments:
+            if one.name == COUNT:
+                return Variable(COUNT)
+        self.arguments.append(Scalar(COUNT, I32, -1, 5))
+        return Variable(COUNT)
+
     def image(self, *, is_bound: bool) -> tuple[Loop, Loop]:
         zero = number(0)
         if is_bound:
@@ -142,8 +172,12 @@ class Drawing:
         return Loop("y"), Loop("x")
 
     def pure(self, name: str, *, is_bound: bool) -> None:
-        axes = self.image(is_bound=is_bound)
+        axes: tuple[Loop, ...] = self.image(is_bound=is_bound)
+        if is_bound and self.few(3) == 0:
+            axes = (Loop("c", number(0), number(CHANNELS)), *axes)
         places = [axis.index for axis in axes]
+        if self.few(2) == 0:  # side by side
+            axes = (*axes[-2:], *axes[:-2])
         kinds = [self.one_of(*TYPES) for _ in range(self.one_of(1, 1, 2))]
         values = tuple(self.value(kind, lambda: self.load(places)) for kind in kinds)
         self.stage(Stage((name, f"{name}_too")[: len(kinds)], axes, values))
@@ -151,7 +185,7 @@ class Drawing:
     def reduction(self, name: str) -> None:
         axes = self.image(is_bound=self.few(1) == 0)
         places = tuple(axis.index for axis in axes)
-        end = self.one_of(number(3), minimum(places[1] + 2, 4), WIDTH)
+        end = self.one_of(number(3), minimum(places[1] + 2, 4), WIDTH, WIDTH - 4, self.count())
         window = Loop("dy", number(-1), number(2)), Loop("dx", number(0), end)
         kind = self.one_of(*TYPES)
         near = places[0] + window[0].index, places[1] + window[1].index
@@ -167,9 +201,13 @@ class Drawing:
 
     def scan(self, name: str) -> None:
         axes = self.image(is_bound=True)
-        kind, along = self.one_of(*TYPES), Loop("r", number(1), WIDTH)
-        places = axes[0].index, along.index
-        before = Load(name, (axes[0].index, along.index - 1), kind)
+        end = self.one_of(WIDTH, WIDTH, minimum(self.count(), WIDTH))
+        kind, along = self.one_of(*TYPES), Loop("r", number(1), end)
+        place, last = along.index, along.index - 1
+        if self.few(2) == 0:  # from the last to the first
+            place, last = WIDTH - 1 - along.index, WIDTH - along.index
+        places = axes[0].index, place
+        before = Load(name, (axes[0].index, last), kind)
         value = self.value(kind, lambda: self.one_of(before, self.load(places)))
         update = Update((Loop("y"), along), places, (before + value,))
         first = self.value(kind, lambda: self.load(tuple(axis.index for axis in axes)), 1)
@@ -212,9 +250,12 @@ def program(seed: int, stages: int, depth: int) -> Program:
     for name in ("one", "two")[: 1 + made.few(1)]:
         kind = made.one_of(*NARROW, *TYPES)
         low, high = (0, min(kind.high, 200)) if made.few(3) == 0 else (kind.low, kind.high)
-        axes = ((number(0), HEIGHT), (number(0), WIDTH))
+        ends: tuple[Expr, ...] = HEIGHT, WIDTH
+        if name == "two" and made.few(1):
+            ends = (number(CHANNELS), *ends) if made.few(1) else ()
+        axes = tuple((number(0), end) for end in ends) or ((), ())  # as far as it is read
         made.arguments.append(Buffer(name, kind, axes, low, high))
-        made.sources.append(Source(name, kind, 2, (HEIGHT, WIDTH)))
+        made.sources.append(Source(name, kind, len(axes), ends))
     if made.few(1):
         kind = made.one_of(*NARROW)
         made.arguments.insert(0, Scalar("gain", kind, 0, 9))
@@ -245,9 +286,9 @@ def arguments_of(
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Inputs and scalars for ``program``, extremes among them."""
     rng = np.random.default_rng(seed)
-    inputs = {}
+    inputs, boxes = {}, bounded(program, sizes).boxes
     for one in program.inputs:
-        shape = sizes["height"], sizes["width"]
+        shape = [max(0, axis.high - axis.low + 1) for axis in boxes[one.name]]
         found = rng.integers(one.low, one.high, shape, one.type.dtype, endpoint=True)
         found[rng.random(shape) < 0.1] = one.high
         found[rng.random(shape) < 0.1] = one.low

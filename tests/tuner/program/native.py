@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import mmap
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from operator import itemgetter
 from pathlib import Path
 from random import Random
+from tempfile import mkdtemp
 
 import numpy as np
 
@@ -40,13 +45,24 @@ HANDLERS = (
     *("divrem_overflow", "shift_out_of_bounds"),
 )
 """What code that is CHECKED calls; defined here, since not every machine has libubsan."""
-AROUND = (
-    "#include <stdlib.h>\nint undefined;\n"
-    "void *halide_malloc(void *context, unsigned bytes) {\n"
-    "    return aligned_alloc(128, (bytes + 127u) / 128u * 128u);\n}\n"
-    "void halide_free(void *context, void *memory) { free(memory); }\n"
-    + "".join(f"void __ubsan_handle_{name}(void) {{ ++undefined; }}\n" for name in HANDLERS)
-)
+AROUND = """
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+int undefined;
+void *halide_malloc(void *context, unsigned bytes) {  /* up to a page that nobody may touch */
+    size_t room = (bytes + 127u) / 128u * 128u, pages = (room + 8191u) / 4096u * 4096u;
+    uint8_t *memory = mmap(0, pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(memory, 0xa5, pages);
+    mprotect(memory + pages - 4096, 4096, PROT_NONE);
+    return memory + pages - 4096 - room;
+}
+void halide_free(void *context, void *memory) {}
+""" + "".join(f"void __ubsan_handle_{name}(void) {{ ++undefined; }}\n" for name in HANDLERS)
+_PAGE = mmap.PAGESIZE
+_NOTHING = 0  # PROT_NONE
+_PADDING = 0xA5
 TARGET = find_target("hexagon-v66")
 
 
@@ -99,81 +115,133 @@ def specs_of(program: Program, sizes: Mapping[str, int], loose: int = 0) -> list
     return specs
 
 
-def called(
-    program: Program,
-    sizes: Mapping[str, int],
-    inputs: Mapping[str, np.ndarray],
-    scalars: Mapping[str, int],
-    folder: Path,
-    choices: Random | None = None,
-    loose: int = 0,
-    contract: Contract = Contract.STATIC,
-    usual: Mapping[str, int] | None = None,
-    fewer: int = 0,
-    *,
-    is_dense: bool = False,
-) -> dict[str, np.ndarray]:
-    """What the C of ``program`` makes of its arguments, none of it by what C leaves undefined. Its
-    knobs are as ``choices`` say, or have their first; ``loose`` buffers lie as a caller likes. It
-    is compiled under ``contract``, for the ``usual`` sizes where those of a call are open. Rows
-    lie densely if ``is_dense``, and inputs end ``fewer`` elements before what is read;
-    ``RefusedError`` if the code refuses the call."""
-    given = [
-        ScalarSpec(one.name, one.type.dtype.name, scalars[one.name]) for one in program.scalars
-    ]
-    specs = specs_of(program, sizes, loose)
-    known = specs_of(program, usual or sizes, loose)
-    specs = [one._replace(promised=own.promised) for one, own in zip(specs, known, strict=True)]
-    fitted = Fitted(program, known, given, is_open=contract is not Contract.STATIC)
-    problem = Problem(Workload("drawn", 1, {}), contract, TARGET)
-    chosen = choices.choice if choices is not None else itemgetter(0)
-    config = Config({knob.name: chosen(knob.choices) for knob in fitted.knobs})
-    source, around = folder / "program.c", folder / "around.c"
-    source.write_text(fitted.source(problem, config))
-    around.write_text(AROUND)
-    library = folder / "program.so"
-    compiled(*OPTIONS, CHECKED, "-c", "-o", f"{folder}/program.o", str(source))
-    linked = (f"{folder}/program.o", str(around))
-    compiled("-O1", "-fPIC", "-fno-builtin", "-shared", "-o", str(library), *linked)
-    arrays = [
-        _laid_out(spec, contract, None if is_dense else number, inputs.get(spec.name))
-        for number, spec in enumerate(specs)
-    ]
-    buffers = [_buffer(spec, array) for spec, array in zip(specs, arrays, strict=True)]
-    count = len(program.inputs)
-    values = [
-        getattr(ctypes, f"c_{one.type.dtype.name}")(scalars[one.name]) for one in program.scalars
-    ]
-    pointers = [ctypes.byref(one) for one in buffers]
-    made = ctypes.CDLL(str(library))
-    for one in buffers[:count]:
-        one.dim[0].extent -= fewer
-    if made[problem.symbol](*pointers[:count], *values, *pointers[count:]):
-        raise RefusedError
-    assert ctypes.c_int.in_dll(made, "undefined").value == 0
-    return {
-        spec.name: array.copy()
-        for spec, array in zip(specs, arrays, strict=True)
-        if spec.role == "output"
-    }
+@cache
+def _around() -> Path:
+    """What code calls, compiled once."""
+    folder = Path(mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    (folder / "around.c").write_text(AROUND)
+    made = folder / "around.o"
+    compiled("-O1", "-fPIC", "-fno-builtin", "-c", "-o", str(made), f"{folder}/around.c")
+    return made
 
 
-def _laid_out(
-    spec: BufferSpec, contract: Contract, number: int | None, values: np.ndarray | None
-) -> np.ndarray:
-    """An array as a caller may have it who keeps ``contract``, with ``values`` in it; of a
-    ``number`` padded."""
-    layout = layout_of(spec, contract, TARGET)
-    if number is not None:
-        layout = other_layout_of(spec, contract, TARGET, number)
-    size, most = spec.element_bytes, TARGET.vector_alignment_bytes
-    memory = np.zeros(layout.span_bytes + layout.host_offset_bytes + 2 * most, np.uint8)
-    start = -memory.ctypes.data % most + layout.host_offset_bytes
-    shape, strides = spec.shape, tuple(size * stride for stride in layout.strides)
-    found: np.ndarray = np.ndarray(shape, spec.dtype, memory, start, strides)
-    if values is not None:
-        found[...] = values
-    return found
+@dataclass(frozen=True)
+class Coded:
+    """A ``program`` as C: for its ``sizes``, or if it ``is_open`` for others as well. ``loose``
+    buffers lie as a caller likes."""
+
+    program: Program
+    sizes: Mapping[str, int]
+    is_open: bool = False
+    loose: int = 0
+
+    @cached_property
+    def _specs(self) -> list[BufferSpec]:
+        return specs_of(self.program, self.sizes, self.loose)
+
+    @cached_property
+    def _fitted(self) -> Fitted:
+        given = [ScalarSpec(o.name, o.type.dtype.name, o.low) for o in self.program.scalars]
+        return Fitted(self.program, self._specs, given, is_open=self.is_open)
+
+    def called(
+        self,
+        inputs: Mapping[str, np.ndarray],
+        scalars: Mapping[str, int],
+        folder: Path,
+        choices: Random | None = None,
+        contract: Contract = Contract.STATIC,
+        sizes: Mapping[str, int] | None = None,
+        fewer: int = 0,
+        *,
+        is_dense: bool = False,
+    ) -> dict[str, np.ndarray]:
+        """What it makes of its arguments, none of it by what C leaves undefined. Its knobs are as
+        ``choices`` say, or have their first; it is compiled under ``contract``, and called with
+        ``sizes``. Rows lie densely if ``is_dense``, and inputs end ``fewer`` elements before what
+        is read; ``RefusedError`` if the code refuses the call."""
+        program, known = self.program, self._specs
+        specs = specs_of(program, sizes or self.sizes, self.loose)
+        specs = [one._replace(promised=own.promised) for one, own in zip(specs, known, strict=True)]
+        problem = Problem(Workload("drawn", 1, {}), contract, TARGET)
+        chosen = choices.choice if choices is not None else itemgetter(0)
+        config = Config({knob.name: chosen(knob.choices) for knob in self._fitted.knobs})
+        source, library = folder / "program.c", folder / "program.so"
+        source.write_text(self._fitted.source(problem, config))
+        compiled(*OPTIONS, CHECKED, "-c", "-o", f"{folder}/program.o", str(source))
+        # Linked without the option: what its checks call is here.
+        compiled("-shared", "-o", str(library), f"{folder}/program.o", str(_around()))
+        arrays = [
+            _LaidOut(spec, contract, None if is_dense else number, inputs.get(spec.name))
+            for number, spec in enumerate(specs)
+        ]
+        buffers = [_buffer(spec, one.array) for spec, one in zip(specs, arrays, strict=True)]
+        count = len(program.inputs)
+        values = [
+            getattr(ctypes, f"c_{one.type.dtype.name}")(scalars[one.name])
+            for one in program.scalars
+        ]
+        pointers = [ctypes.byref(one) for one in buffers]
+        made = ctypes.CDLL(str(library))
+        for one in buffers[:count]:
+            one.dim[0].extent -= fewer
+        if made[problem.symbol](*pointers[:count], *values, *pointers[count:]):
+            raise RefusedError
+        assert ctypes.c_int.in_dll(made, "undefined").value == 0
+        for one in arrays:
+            one.require_untouched()
+        return {
+            spec.name: one.array.copy()
+            for spec, one in zip(specs, arrays, strict=True)
+            if spec.role == "output"
+        }
+
+
+class _LaidOut:
+    """An ``array`` as a caller may have it who keeps ``contract``, with ``values`` in it; of a
+    ``number`` padded. Nobody may touch the page behind its last element (as near as it may end,
+    where an aligned address is promised), nor the one before its memory."""
+
+    def __init__(
+        self, spec: BufferSpec, contract: Contract, number: int | None, values: np.ndarray | None
+    ) -> None:
+        layout = layout_of(spec, contract, TARGET)
+        if number is not None:
+            layout = other_layout_of(spec, contract, TARGET, number)
+        size = spec.element_bytes
+        steps = zip(spec.shape, layout.strides, strict=True)
+        span = size * (1 + sum((extent - 1) * stride for extent, stride in steps))
+        pages = -(-span // _PAGE) + 1
+        memory = mmap.mmap(-1, (pages + 2) * _PAGE)
+        self._bytes = np.frombuffer(memory, np.uint8)
+        self._bytes[:] = _PADDING
+        first = self._bytes.ctypes.data
+        for edge in (0, (pages + 1) * _PAGE):
+            assert _LIBC.mprotect(ctypes.c_void_p(first + edge), _PAGE, _NOTHING) == 0
+        self._bytes = self._bytes[_PAGE:-_PAGE]
+        latest = len(self._bytes) - span
+        is_aligned = layout.host_offset_bytes == 0
+        start = latest - (latest % TARGET.vector_alignment_bytes if is_aligned else 0)
+        strides = tuple(size * stride for stride in layout.strides)
+        self.array: np.ndarray = np.ndarray(spec.shape, spec.dtype, self._bytes, start, strides)
+        if values is not None:
+            self.array[...] = values
+        self._before, self._is_input = self._bytes.copy(), values is not None
+        self._start = start
+
+    def require_untouched(self) -> None:
+        """That nothing was stored but elements of outputs."""
+        after = self._bytes.copy()
+        if not self._is_input:
+            of = np.ndarray(
+                self.array.shape, self.array.dtype, after, self._start, self.array.strides
+            )
+            of[...] = np.frombuffer(bytes([_PADDING]) * of.itemsize, of.dtype)[0]
+        assert (after == self._before).all(), "it stores beyond its outputs"
+
+
+_LIBC = ctypes.CDLL(None)
 
 
 def _buffer(spec: BufferSpec, array: np.ndarray) -> Buffer:

@@ -1,22 +1,18 @@
-"""Plain C of random programs, compiled for this machine, gives what the reference gives, whatever
-its knobs and the strides of its buffers."""
+"""Plain C of programs, compiled for this machine, gives what the reference gives. Of random ones
+``test_agreement`` says so."""
 
 from __future__ import annotations
 
 import re
 from functools import partial
 from pathlib import Path
-from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, settings
-from hypothesis import strategies as st
 
-from tests.tuner.program.drawn import arguments_of, programs
-from tests.tuner.program.native import RefusedError, called
+from tests.tuner.program.native import Coded, RefusedError
 from tuner.problem.contract import Contract
 from tuner.program.bounds import bounded
 from tuner.program.expressions import Cast, Constant, Expr, Select, Variable, equal
@@ -26,30 +22,6 @@ from tuner.program.parsing import parsed
 from tuner.program.plain_c import Order, plain_c
 from tuner.program.printing import printed
 from tuner.program.types import I32, U8
-
-
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    programs(), st.integers(1, 9), st.integers(1, 17), st.integers(0, 99), st.sampled_from(Contract)
-)
-def test_c_agrees_with_the_reference(
-    program: Program, height: int, width: int, seed: int, contract: Contract
-) -> None:
-    """Where sizes are open, it was compiled for others than it is called with."""
-    note(printed(program))
-    choices, loose = Random(seed), seed % 3
-    width = 128 if contract is Contract.EXTENT else width
-    sizes, usual = {"height": height, "width": width}, {"height": 4, "width": 128}
-    arguments = arguments_of(program, sizes, seed)
-    wanted = interpreted(program, sizes, *arguments)
-    with TemporaryDirectory() as folder:
-        found = called(
-            *(program, sizes, *arguments, Path(folder), choices, loose, contract),
-            usual=sizes if contract is Contract.STATIC else usual,
-            is_dense=seed % 2 == 0,
-        )
-    for name, values in wanted.items():
-        np.testing.assert_array_equal(found[name], values, err_msg=name)
 
 
 def test_deep_expressions_are_no_trouble() -> None:
@@ -71,7 +43,7 @@ def test_deep_expressions_are_no_trouble() -> None:
     assert (wanted["sums"] == windows @ np.arange(500)).all()
     assert (wanted["out"] == np.arange(40)).all()
     with TemporaryDirectory() as folder:
-        found = called(program, {}, inputs, {}, Path(folder))
+        found = Coded(program, {}).called(inputs, {}, Path(folder))
     assert all((found[name] == wanted[name]).all() for name in wanted)
 
 
@@ -85,8 +57,12 @@ def never(width: size, image: u8[width]):
     return out
 """
     program, inputs = parsed(text), {"image": np.arange(20).astype(np.uint8)}
-    for run in (interpreted, partial(called, folder=tmp_path)):
-        assert (run(program, {"width": 20}, inputs, {})["out"] == inputs["image"]).all()
+    sizes = {"width": 20}
+    for found in (
+        interpreted(program, sizes, inputs, {}),
+        Coded(program, sizes).called(inputs, {}, tmp_path),
+    ):
+        assert (found["out"] == inputs["image"]).all()
 
 
 def test_names_that_c_has_are_no_trouble(tmp_path: Path) -> None:
@@ -99,7 +75,7 @@ def double(int: size, char: u8[int]):
     return at_
 """
     image = np.arange(20).astype(np.uint8)
-    found = called(parsed(text), {"int": 20}, {"char": image}, {}, tmp_path)
+    found = Coded(parsed(text), {"int": 20}).called({"char": image}, {}, tmp_path)
     assert (found["at_"] == np.maximum(image, 9) + 1).all()
 
 
@@ -165,15 +141,16 @@ def mixed(channels: size, height: size, width: size, planes: u8[..., ..., ...]):
                 out[y, x, c] = planes[c, y, x]
     return out
 """
-    program, usual = parsed(text), {"channels": 3, "height": 4, "width": 20}
+    usual = {"channels": 3, "height": 4, "width": 20}
+    code = Coded(parsed(text), usual, is_open=True)
     for channels in (1, 3, 5):
         sizes = {**usual, "channels": channels}
         planes = np.arange(channels * 4 * 20).astype(np.uint8).reshape(channels, 4, 20)
-        run = partial(called, program, sizes, {"planes": planes}, {}, usual=usual)
+        run = partial(code.called, {"planes": planes}, {}, contract=Contract.NONE, sizes=sizes)
         for is_dense in (False, True):
             folder = tmp_path / f"{channels}{is_dense}"
             folder.mkdir()
-            found = run(folder, contract=Contract.NONE, is_dense=is_dense)
+            found = run(folder, is_dense=is_dense)
             assert (found["out"] == planes.transpose(1, 2, 0)).all()
 
 
@@ -184,9 +161,9 @@ def shifted(width: size, image: u8[...]):
         out[x] = image[x] + image[x + 2]
     return out
 """
-    program, usual = parsed(text), {"width": 20}
+    code = Coded(parsed(text), {"width": 20}, is_open=True)
     image = np.arange(22).astype(np.uint8)
-    run = partial(called, program, usual, {"image": image}, {}, contract=Contract.NONE)
+    run = partial(code.called, {"image": image}, {}, contract=Contract.NONE)
     folders = tmp_path / "whole", tmp_path / "short"
     for folder in folders:
         folder.mkdir()

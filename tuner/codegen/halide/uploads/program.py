@@ -291,6 +291,8 @@ class _Reading:
 def _sum(left: Expr, right: Expr) -> Expr:
     if isinstance(left, Constant) and isinstance(right, Constant):
         return Constant(left.value + right.value, INDEX)
+    if isinstance(right, Binary) and right.operator == "-" and right.right is left:
+        return right.left  # an extent, as people write it who know where it ends
     return right if isinstance(left, Constant) and left.value == 0 else left + right
 
 

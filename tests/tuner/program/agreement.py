@@ -1,0 +1,172 @@
+"""Whether everything that knows a program gives it one value.
+
+``python -m tests.tuner.program.agreement FIRST COUNT`` takes random programs of so many seeds in a
+process of its own, which may crash, and writes a line for each: the seed, and how it is wrong.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import halide as hl
+import numpy as np
+
+from tests.tuner.program.drawn import arguments_of, program
+from tests.tuner.program.in_halide import InHalide
+from tests.tuner.program.native import Coded
+from tuner.codegen.halide.uploads.contents import checked
+from tuner.codegen.halide.uploads.interpretation import Buffer, interpreted
+from tuner.codegen.halide.uploads.program import program_of
+from tuner.problem.contract import Contract
+from tuner.program.bounds import bounded
+from tuner.program.interpretation import interpreted as interpreted_program
+from tuner.program.normal import normalized
+from tuner.program.parsing import parsed
+from tuner.program.printing import printed
+
+_MOST_BYTES, _MOST_SECONDS = 6 << 30, 600
+USUAL = {"height": 4, "width": 128}
+"""For which code is compiled where a caller chooses its sizes."""
+
+_AROUND = 64
+
+Values = Mapping[str, np.ndarray]
+
+
+class Seeded:
+    """The program of a seed, with sizes and arguments."""
+
+    def __init__(self, seed: int) -> None:
+        self.choices = random = Random(seed)
+        self.program = program(seed, random.randint(0, 3), random.choice((1, 1, 2, 2, 3)))
+        self.sizes = {
+            "height": random.choice((1, 2, 3, 5, 9)),
+            "width": random.choice((1, 2, 3, 8, 17, 33)),
+        }
+        self.seed = seed
+
+    def check(self) -> None:
+        """That all agree; or an error says what does not."""
+        program, sizes = self.program, self.sizes
+        assert parsed(printed(program)) == program, "its text means another"
+        arguments = arguments_of(program, sizes, self.seed)
+        wanted = interpreted_program(program, sizes, *arguments)
+        normal = normalized(program, sizes)
+        require_same("normal form", interpreted_program(normal, sizes, *arguments), wanted)
+        self._in_halide(*arguments, wanted)
+        loose = self.choices.randrange(3)
+        code = Coded(program, sizes, loose=loose)
+        self._in_c(code, Contract.STATIC)
+        self._in_c(Coded(normal, sizes, loose=loose), Contract.STATIC)
+        code = Coded(program, USUAL, is_open=True, loose=loose)
+        for contract in (one for one in Contract if one is not Contract.STATIC):
+            self._in_c(code, contract)
+
+    def _in_c(self, code: Coded, contract: Contract) -> None:
+        sizes = {**self.sizes, **({"width": 128} if contract is Contract.EXTENT else {})}
+        arguments = arguments_of(self.program, sizes, self.seed)
+        wanted = interpreted_program(self.program, sizes, *arguments)
+        with TemporaryDirectory() as folder:
+            found = code.called(
+                *(*arguments, Path(folder), self.choices, contract, sizes),
+                is_dense=self.choices.random() < 0.5,
+            )
+        require_same(f"C under {contract}", found, wanted)
+
+    def _in_halide(self, inputs: Values, scalars: Mapping[str, int], wanted: Values) -> None:
+        """By Halide, and as a pipeline that is read."""
+        made = InHalide(self.program, self.sizes)
+        data = bytes(hl.serialize_pipeline(made.pipeline))
+        read, contents = program_of(data), checked(data)
+        assert parsed(printed(read)) == read, "the text of what is read means another"
+        stages = [self.program.stage_of(name) for name in made.outputs]
+        shapes = {
+            stage.name: next(wanted[array].shape for array in stage.arrays if array in wanted)
+            for stage in stages
+        }
+        extents = {**shapes, **{name: value.shape for name, value in inputs.items()}}
+        sizes = {}
+        for size in read.sizes:
+            owner, _, number = size.rpartition("_extent_")
+            sizes[size] = extents[owner][-1 - int(number)]
+        boxes, mins = bounded(read, sizes).boxes, bounded(self.program, self.sizes).boxes
+        axes = {one.name: one.axes for one in self.program.inputs}
+        firsts = {name: [axis.low for axis in mins[name]] for name in inputs}
+        parts = {
+            name: value[
+                tuple(
+                    slice(axis.low - first, axis.high + 1 - first)
+                    for first, axis in zip(firsts[name], boxes[name], strict=True)
+                )
+            ]
+            for name, value in inputs.items()
+            if name in boxes
+        }
+        arrays = [array for stage in stages for array in stage.arrays]
+        found = interpreted_program(read, sizes, parts, scalars)
+        renamed = dict(zip(arrays, found.values(), strict=True))
+        require_same("what is read of it", renamed, wanted)
+        buffers = {
+            name: Buffer(values, tuple(firsts[name][::-1])) for name, values in inputs.items()
+        }
+        regions = {
+            made.funcs[name].name(): tuple((0, extent - 1) for extent in reversed(shape))
+            for name, shape in shapes.items()
+        }
+        by_uploads = interpreted(contents, buffers, dict(scalars), regions)
+        values = [value for name in contents.outputs for value in by_uploads[name]]
+        require_same("uploads' reference", dict(zip(arrays, values, strict=True)), wanted)
+        for func in made.funcs.values():
+            func.compute_root()
+        kept = {}  # an ImageParam does not keep what it is given
+        for name, value in inputs.items():
+            # Halide may want to have what it does not choose.
+            apart = _AROUND if not all(axes[name]) else 0
+            buffer = kept[name] = _buffer(np.pad(value, apart))
+            buffer.set_min([first - apart for first in firsts[name][::-1]])
+            made.inputs[name].set(buffer)
+        for name, number in scalars.items():
+            made.scalars[name].set(number)
+        outputs = {
+            array: np.zeros(shapes[stage.name], kind.dtype)
+            for stage in stages
+            for array, kind in zip(stage.arrays, stage.types, strict=True)
+        }
+        made.pipeline.realize(list(map(_buffer, outputs.values())))
+        require_same("Halide", outputs, wanted)
+
+
+def _buffer(values: np.ndarray) -> Any:
+    """Halide knows one of the two unsigned types of 64 bits that NumPy has."""
+    return hl.Buffer(values.view(np.ulonglong) if values.dtype == np.uint64 else values)
+
+
+def require_same(who: str, found: Values, wanted: Values) -> None:
+    for name, values in wanted.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=f"{who}: {name}", strict=True)
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (_MOST_SECONDS, _MOST_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    first, count = map(int, sys.argv[1:])
+    for seed in range(first, first + count):
+        sys.stdout.write(f"{seed} ")
+        sys.stdout.flush()
+        try:
+            Seeded(seed).check()
+        except Exception as error:  # noqa: BLE001 - whatever it is, others are looked at
+            sys.stdout.write(f"{f'{type(error).__name__}: {error}'!r}\n")
+        else:
+            sys.stdout.write("same\n")
+
+
+if __name__ == "__main__":
+    main()

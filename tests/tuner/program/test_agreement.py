@@ -1,0 +1,38 @@
+"""Everything that knows a program gives it one value: the reference and that of uploads, Halide,
+and plain C of it and of its normal form, under each contract."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+NIGHTLY, PIECES = 2000, 40
+
+
+def faults_of(first: int, count: int) -> list[str]:
+    """How programs of ``count`` seeds are wrong, by a process of its own, which may crash."""
+    command = [sys.executable, "-m", "tests.tuner.program.agreement", str(first), str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    found = [line for line in lines if not re.fullmatch(r"\d+ same", line)]
+    if done.returncode or len(lines) < count:
+        found.append(f"it ended with {done.returncode} after {lines[-1:]}: {done.stderr[-2000:]}")
+    return found
+
+
+def test_a_few_random_programs_have_one_value() -> None:
+    assert not faults_of(0, 4)
+
+
+@pytest.mark.slow
+def test_forty_random_programs_have_one_value() -> None:
+    assert not faults_of(4, 40)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("piece", range(PIECES))
+def test_two_thousand_random_programs_have_one_value(piece: int) -> None:
+    assert not faults_of(100 + piece * NIGHTLY // PIECES, NIGHTLY // PIECES)
