@@ -36,6 +36,18 @@ def gathered(values: Array, places: Sequence[Array]) -> Array:
     return cut.transpose([*still, *(n for _, n in moved)]).reshape(shape)
 
 
+def assigned(target: Array, places: Sequence[Array], values: Array, shape: tuple[int, ...]) -> bool:
+    """Stores ``values`` at ``places`` of all loops, which are of that ``shape``; false, and nothing
+    is done, unless these are regular and in equal steps, and no two are the same."""
+    if _axes(places) is None or any(_slice(place.reshape(-1)) is None for place in places):
+        return False
+    cut = gathered(target, places)  # a view
+    if cut.shape != shape:
+        return False
+    cut[...] = values
+    return True
+
+
 def combined(
     by: np.ufunc,
     target: Array,

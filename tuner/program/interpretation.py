@@ -7,6 +7,7 @@ so do windows, whose elements then are slices. Sums of products are products of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -16,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.errors import InternalError
-from tuner.program.access import combined, gathered, summed_products
+from tuner.program.access import assigned, combined, gathered, summed_products
 from tuner.program.bounds import Bounds, Box, bounded
 from tuner.program.expressions import (
     Binary,
@@ -53,12 +53,20 @@ _FREE: Mapping[str, np.ufunc] = {
 _NOWHERE, _EVERYWHERE = np.asarray(False), np.asarray(True)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Elements:
-    """A buffer or array, and the index of its first element along each axis."""
+    """A buffer or array, and the index of its first element along each axis. Values that are
+    ``beyond`` depend on what lies beyond a buffer; ``None`` if none does."""
 
     values: Array
-    first: tuple[int, ...]
+    first: Sequence[int]
+    beyond: Array | None = None
+
+    def marked(self) -> Array:
+        """Which elements are beyond, to be changed."""
+        if self.beyond is None:
+            self.beyond = np.zeros(self.values.shape, np.bool_)
+        return self.beyond
 
 
 @dataclass
@@ -68,7 +76,11 @@ class _Points:
 
     variables: Mapping[Expr, Array]
     rank: int
+    uses: Mapping[Expr, int]
+    """How often the value of each node is wanted: after the last time it is given up, for memory
+    that is used again is quicker than other."""
     chosen: Array | None = None
+    left: Counter[Expr] = field(default_factory=Counter)
     known: dict[Expr, Array] = field(default_factory=dict)
     beyond: dict[Expr, Array] = field(default_factory=dict)
     """Where a node depends on what lies beyond a buffer: its value is of no use there."""
@@ -76,7 +88,13 @@ class _Points:
     def where(self, condition: Array) -> _Points:
         """Those of them that meet ``condition``."""
         chosen = condition if self.chosen is None else self.chosen & condition
-        return _Points(self.variables, self.rank, np.asarray(chosen))
+        return _Points(self.variables, self.rank, self.uses, np.asarray(chosen))
+
+    def give_up(self, node: Expr) -> None:
+        """Takes note that the value of ``node`` was used."""
+        self.left[node] += 1
+        if self.left[node] == self.uses.get(node):
+            del self.known[node]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -100,16 +118,25 @@ def interpreted(
 
 
 def evaluated(
-    bounds: Bounds, inputs: Mapping[str, Array], scalars: Mapping[str, int]
+    bounds: Bounds,
+    inputs: Mapping[str, Array],
+    scalars: Mapping[str, int],
+    firsts: Mapping[str, Sequence[int]] | None = None,
 ) -> dict[str, Array]:
-    """The same for a program whose ``bounds`` are known."""
+    """The same for a program whose ``bounds`` are known. Inputs that ``firsts`` names begin there
+    and have whatever shape they have: :class:`ProgramError` if outputs depend on elements that they
+    lack."""
     with np.errstate(all="ignore"):
-        return _Interpreter(bounds, inputs, scalars).outputs()
+        return _Interpreter(bounds, inputs, scalars, firsts or {}).outputs()
 
 
 class _Interpreter:
     def __init__(
-        self, bounds: Bounds, inputs: Mapping[str, Array], scalars: Mapping[str, int]
+        self,
+        bounds: Bounds,
+        inputs: Mapping[str, Array],
+        scalars: Mapping[str, int],
+        firsts: Mapping[str, Sequence[int]],
     ) -> None:
         # Arrays are as large as any scalars want them, loops as long as these do.
         self._bounds = replace(bounds, scalars=scalars, patience=Patience())
@@ -137,6 +164,8 @@ class _Interpreter:
         for buffer in self._program.inputs:
             first, shape = self._ends(buffer)
             given = inputs[buffer.name]
+            if buffer.name in firsts:
+                first, shape = tuple(firsts[buffer.name]), given.shape
             if given.shape != shape or given.dtype != buffer.type.dtype:
                 raise ProgramError(
                     f"the input {buffer.name} is {given.dtype} of {given.shape}",
@@ -158,10 +187,13 @@ class _Interpreter:
         for stage in self._program.stages:
             if stage.name in self._bounds.boxes:
                 self._compute(stage, self._bounds.boxes[stage.name])
+        for name in self._program.outputs:
+            if np.any(self._buffers[name].beyond):
+                raise ProgramError(f"its output {name} depends on what lies beyond a buffer")
         return {name: self._buffers[name].values for name in self._program.outputs}
 
     def _none(self) -> _Points:
-        return _Points(self._outside, 0)
+        return _Points(self._outside, 0, {})
 
     def _compute(self, stage: Stage, box: Box) -> None:
         shape = tuple(max(0, one.high - one.low + 1) for one in box)
@@ -170,8 +202,9 @@ class _Interpreter:
             self._buffers[array] = _Elements(np.zeros(shape, kind.dtype), first)
         nest = list(zip(stage.axes, box, strict=True))
         definition = Update(stage.axes, stage.places, stage.values)
+        uses = _uses(definition)
         for block in _blocks(nest, _BLOCK_ELEMENTS, [stage.axes]):
-            self._store(stage, definition, self._points(stage.axes, block), None)
+            self._store(stage, definition, self._points(stage.axes, block, uses), None)
         for update in stage.updates:
             self._update(stage, update, box)
 
@@ -184,24 +217,26 @@ class _Interpreter:
         in_turn = _in_turn(stage, update) if total is None else _windows(update, total, nest)
         steps = [one for one in nest if one[0] in in_turn]
         at_once = [one for one in nest if one[0] not in in_turn]
-        loops = [loop for loop, _ in (*steps, *at_once)]
+        loops, uses = [loop for loop, _ in (*steps, *at_once)], _uses(update)
         together = [loops]
         if total is not None and total.factors:  # whose products are never stored
             parts = ([one] for one in total.factors)
             together = [_used(loops, one) for one in (*parts, update.places)]
         for step in _blocks(steps, 1, [loops]):
             for block in _blocks(at_once, _BLOCK_ELEMENTS, together):
-                points = self._points(loops, [*step, *block])
+                points = self._points(loops, [*step, *block], uses)
                 points = self._entered(update, points)
                 self._store(stage, update, points, total)
 
-    def _points(self, loops: Sequence[Loop], block: Sequence[range]) -> _Points:
+    def _points(
+        self, loops: Sequence[Loop], block: Sequence[range], uses: Mapping[Expr, int]
+    ) -> _Points:
         variables = dict(self._outside)
         for number, (loop, over) in enumerate(zip(loops, block, strict=True)):
             shape = [1] * len(loops)
             shape[number] = len(over)
             variables[loop.index] = np.arange(over.start, over.stop, dtype=np.int32).reshape(shape)
-        return _Points(variables, len(loops))
+        return _Points(variables, len(loops), uses)
 
     def _entered(self, update: Update, points: _Points) -> _Points:
         """Those of ``points`` that the loops of ``update`` come to and its condition lets pass."""
@@ -216,56 +251,69 @@ class _Interpreter:
     def _store(self, stage: Stage, update: Update, points: _Points, total: _Total | None) -> None:
         if points.chosen is not None and not points.chosen.any():
             return
-        shape = points.shape
         first = self._buffers[stage.name].first
         at = [self._of(one, points) - own for one, own in zip(update.places, first, strict=True)]
         if total is not None:
-            self._add(self._buffers[stage.name].values, total, at, points)
+            self._add(self._buffers[stage.name], total, at, points)
             return
         values = [
             # An element of its own may be overwritten before it is stored.
-            np.broadcast_to(found.copy() if stage.is_own(one) else found, shape)
+            found.copy() if stage.is_own(one) else found
             for one in update.values
-            for found in [self._of(one, points)]
+            for found in [self._found(one, points)]
         ]
-        places = _chosen([np.broadcast_to(one, shape) for one in at], points)
-        for array, value in zip(stage.arrays, _chosen(values, points), strict=True):
-            target = self._buffers[array].values
-            target[tuple(places)] = value if places else value.reshape(-1)[-1]
+        for array, node, value in zip(stage.arrays, update.values, values, strict=True):
+            target, beyond = self._buffers[array], points.beyond.get(node, _NOWHERE)
+            _put(target.values, at, value, points)
+            if beyond is not _NOWHERE or target.beyond is not None:
+                _put(target.marked(), at, beyond, points)
 
-    def _add(self, target: Array, total: _Total, at: list[Array], points: _Points) -> None:
+    def _add(self, target: _Elements, total: _Total, at: list[Array], points: _Points) -> None:
         """Combines the terms of ``points`` with what they belong to."""
-        shape, by = points.shape, total.by
-        if total.factors and points.chosen is None:
-            factors = [self._of(one, points) for one in total.factors]
+        shape, by, values = points.shape, total.by, target.values
+        parts = total.factors or (total.term,)
+        found = [self._found(one, points) for one in parts]
+        beyond = [points.beyond[one] for one in parts if one in points.beyond]
+        if total.factors and points.chosen is None and not beyond:
             combined(
-                *(by, target, at, len(shape)),
-                lambda gone: summed_products(factors, shape, gone, target.dtype),
+                *(by, values, at, len(shape)),
+                lambda gone: summed_products(found, shape, gone, values.dtype),
             )
             return
-        terms = np.broadcast_to(self._of(total.term, points), shape)
+        terms = value_of(total.term, *found) if total.factors else found[0]
+        terms = np.broadcast_to(terms, shape)
+        for one in beyond:
+            (lost, *places) = _chosen([one, *at], points)
+            np.logical_or.at(target.marked(), tuple(places), lost.any() if not places else lost)
         if points.chosen is None and combined(
-            *(by, target, at, len(shape)),
-            lambda gone: by.reduce(terms, axis=gone, dtype=target.dtype),
+            *(by, values, at, len(shape)),
+            lambda gone: by.reduce(terms, axis=gone, dtype=values.dtype),
         ):
             return
-        (terms, *places) = _chosen(
-            [np.broadcast_to(one, points.shape) for one in (terms, *at)], points
-        )
+        (terms, *places) = _chosen([terms, *at], points)
         if places:
-            total.by.at(target, tuple(places), terms)
+            by.at(values, tuple(places), terms)
         else:
-            target[()] = total.by(target, total.by.reduce(terms, dtype=target.dtype))
+            values[()] = by(values, by.reduce(terms.reshape(-1), dtype=values.dtype))
 
     def _of(self, root: Expr, points: _Points) -> Array:
-        """The value of ``root`` at each of ``points``."""
+        """The value of ``root``, by which it is known what to compute, at each of ``points``."""
+        found = self._found(root, points)
+        beyond = points.beyond.get(root, _NOWHERE)
+        if np.any(beyond if points.chosen is None else beyond & points.chosen):
+            raise ProgramError(f"{text_of(root)} depends on what lies beyond a buffer")
+        return found
+
+    def _found(self, root: Expr, points: _Points) -> Array:
+        """The value of ``root``, which may be ``beyond``."""
         for node in ordered([root], lambda one: [p for p in one.parts if p not in points.known]):
             if node not in points.known:
                 points.known[node] = self._value(node, points)
-        beyond = points.beyond.get(root, _NOWHERE)
-        if np.any(beyond if points.chosen is None else beyond & points.chosen):
-            raise InternalError(f"{text_of(root)} is read beyond what its bounds say")
-        return points.known[root]
+                for part in node.parts:
+                    points.give_up(part)
+        found = points.known[root]
+        points.give_up(root)
+        return found
 
     def _value(self, node: Expr, points: _Points) -> Array:
         parts = [points.known[part] for part in node.parts]
@@ -294,15 +342,37 @@ class _Interpreter:
                 points.beyond[node] = points.beyond.get(node, _NOWHERE) | outside
                 place = np.clip(place, 0, extent - 1)
             places.append(place)
+        if source.beyond is not None:
+            outside = gathered(source.beyond, places)
+            if outside.any():
+                points.beyond[node] = points.beyond.get(node, _NOWHERE) | outside
         return gathered(source.values, places)
 
 
+def _uses(update: Update) -> Counter[Expr]:
+    """How often the value of each node in ``update`` is wanted, if nothing else asks for it."""
+    roots = (*update.expressions, *(bound for loop in update.loops for bound in loop.bounds))
+    found = Counter(roots)
+    for node in ordered(roots):
+        found.update(node.parts)
+    return found
+
+
 def _chosen(arrays: Sequence[Array], points: _Points) -> list[Array]:
-    """Of arrays with the shape of ``points`` what counts."""
+    """What counts of arrays at ``points``."""
+    whole = [np.broadcast_to(one, points.shape) for one in arrays]
     if points.chosen is None:
-        return list(arrays)
+        return whole
     chosen = np.broadcast_to(points.chosen, points.shape)
-    return [one[chosen] for one in arrays]
+    return [one[chosen] for one in whole]
+
+
+def _put(target: Array, at: Sequence[Array], values: Array, points: _Points) -> None:
+    """Stores values; of several at one place the last one stays."""
+    if points.chosen is None and assigned(target, at, values, points.shape):
+        return
+    (values, *places) = _chosen([values, *at], points)
+    target[tuple(places)] = values if places else values.reshape(-1)[-1]
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ def value_of(node: Expr, *parts: Array) -> Array:
     if isinstance(node, Select):
         return np.where(*parts)
     if isinstance(node, Cast):
-        return (
-            _saturated(parts[0], node.type) if node.saturates else parts[0].astype(node.type.dtype)
-        )
+        if node.saturates:
+            return _saturated(parts[0], node.type)
+        return parts[0].astype(node.type.dtype, copy=False)
     if isinstance(node, Unary):
-        return np.asarray(_UNARY[node.operator](*parts)).astype(node.type.dtype)
+        return np.asarray(_UNARY[node.operator](*parts)).astype(node.type.dtype, copy=False)
     assert isinstance(node, Binary)  # noqa: S101 - variables and loads are read elsewhere
-    return np.asarray(_BINARY[node.operator](*parts)).astype(node.type.dtype)
+    return np.asarray(_BINARY[node.operator](*parts)).astype(node.type.dtype, copy=False)
 
 
 def _saturated(a: Array, kind: Type) -> Array:
@@ -68,6 +68,9 @@ def _remainder(a: Array, b: Array) -> Array:
 def _multiplied_by_power(a: Array, amounts: Array, sign: int) -> Array:
     """``a * 2 ** (sign * amounts)``, rounded down and wrapped, whatever the amounts."""
     bits = 8 * a.dtype.itemsize
+    if amounts.size == 1 and abs(amounts.item()) < bits:  # as most are
+        amount = sign * amounts.item()
+        return np.asarray(a << a.dtype.type(amount) if amount >= 0 else a >> a.dtype.type(-amount))
     least = 0 if amounts.dtype.kind == "u" else -bits
     by = sign * np.clip(amounts, least, bits).astype(np.int64)
     left = a << np.clip(by, 0, bits - 1).astype(a.dtype)

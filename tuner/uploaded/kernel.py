@@ -423,7 +423,7 @@ def _loaded(digest: str) -> PipelineKernel:
 
 _FOLDER = "references"
 _MOST_FILES = 64
-_VERSION = b"3"
+_VERSION = b"4"
 """Raise it when pipelines are interpreted differently: kept outputs are not used then."""
 
 

@@ -5,11 +5,11 @@ flipped bit can crash it. ``reader`` is the process whose contained children ope
 ``readers`` keeps it running and asks it, and believes only what ``answers`` accepts.
 
 Wherever bytes are opened, ``contents`` goes through all of them first (``serialized`` reads them)
-and accepts only what is listed there and in ``intrinsics``. What passes is given to Halide
-(``deserialized``), and ``analysis`` finds what a space is derived from; ``expressions`` reads what
-Halide prints. The reference does without Halide: ``interpretation`` evaluates the definitions. No
-upload is ever compiled for this machine. ``stencils`` alone runs outside of readers: it reads the
-bytes of pipelines that were analysed, in bounded steps, without Halide.
+and accepts only what is listed there and in ``intrinsics``. What passes is a program of loops
+(``program``), whose interpretation is the ``reference``: no upload is ever compiled for this
+machine. Halide is given it as well (``deserialized``), and ``analysis`` finds what a space is
+derived from; ``expressions`` reads what Halide prints. ``stencils`` and ``program`` alone run
+outside of readers: in bounded steps, without Halide.
 """
 
 from __future__ import annotations

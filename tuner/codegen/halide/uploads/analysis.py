@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -49,11 +50,13 @@ from tuner.codegen.halide.uploads.expressions import (
     strided_reads,
     words_of,
 )
-from tuner.codegen.halide.uploads.interpretation import steps_of
 from tuner.codegen.halide.uploads.intrinsics import Type
 from tuner.codegen.halide.uploads.overflowing import told_overflow
+from tuner.codegen.halide.uploads.program import read_program
 from tuner.codegen.halide.uploads.rewriting import MIRRORS, mirrored, pinned, unmirrored
 from tuner.codegen.halide.uploads.unscheduling import without_schedule
+from tuner.program.bounds import Bounds
+from tuner.program.loops import Program, Update
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     BufferFacts,
@@ -142,7 +145,9 @@ def analyse(
         return analyse(data, given, folds=True)
     texts = _definitions(opened)
     numbered = checked(pinned(data, fixed))
-    steps = steps_of(numbered)
+    places = {one.name: (one.mins, one.extents) for one in (*inputs, *outputs)}
+    program = read_program(numbered, known=places)
+    steps = dict(zip(contents.funcs, _steps(program), strict=True))
     text = _lower(opened).text
     wrong = _wrong_in_vectors(opened, helpers)
     stages = [
@@ -165,6 +170,18 @@ def analyse(
     fixed |= {one.name: one.value for one in found}
     overflow = told_overflow(checked(pinned(data, fixed)), facts, sizes.ranges)
     return {**asdict(facts), "params": sizes.params(), "overflow": overflow}
+
+
+def _steps(program: Program) -> list[list[list[int]]]:
+    """The extents of the reductions of each update of each stage, innermost first."""
+    bounds = Bounds(program, {})
+    scope = bounds.scope()
+
+    def extents(update: Update) -> list[int]:
+        reduced = [loop.bounds for loop in update.loops[::-1] if loop.bounds]
+        return [max(0, high - low + 1) for low, high in map(partial(bounds.extent, scope), reduced)]
+
+    return [list(map(extents, stage.updates)) for stage in program.stages]
 
 
 def _values(ends: Mapping[tuple[str, int], Ends]) -> dict[str, int]:
@@ -379,7 +396,7 @@ def _stage(
     lowered: str,
     outputs: Sequence[BufferFacts],
     wrong: frozenset[str],
-    steps: Sequence[Mapping[str, int]],
+    steps: Sequence[Sequence[int]],
 ) -> StageFacts:
     func = opened.stages[name]
     seen = _through_helpers(name, texts, helpers)
@@ -525,9 +542,7 @@ def _allocated(name: str, dimensions: Sequence[str], lowered: str) -> tuple[int,
     return tuple(int(one) for one in factors)
 
 
-def _update(
-    func: hl.Func, index: int, steps: Mapping[str, int], known: frozenset[str]
-) -> UpdateFacts:
+def _update(func: hl.Func, index: int, steps: Sequence[int], known: frozenset[str]) -> UpdateFacts:
     name = func.name()
     places = [printed(arg) for arg in func.update_args(index)]
     names = [arg.name() for arg in func.args()]
@@ -541,7 +556,7 @@ def _update(
             for number, (var, place) in enumerate(zip(names, places, strict=True))
             if var == place and all(indices[number] == var for indices in own)
         ),
-        rvars=tuple((rvar.name(), steps[rvar.name()]) for rvar in func.rvars(index)),
+        rvars=tuple(zip((rvar.name() for rvar in func.rvars(index)), steps, strict=True)),
         scans=any(list(indices) != places for indices in own),
         combines=combination(value, name) if len(own) == 1 else "",
         # Halide 21 mistakes the signs of a scalar and a vector that differ in it (vrmpy).

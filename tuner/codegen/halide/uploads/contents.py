@@ -2,7 +2,7 @@
 
 :func:`checked` reads the bytes (``serialized``) and goes through all that is in them: every
 expression wherever it hangs, every definition and update, every parameter. It accepts an algorithm
-of integers and floats; a schedule was left out before (``unscheduling``). The calls that it may
+of integers; a schedule was left out before (``unscheduling``). The calls that it may
 make are those to its own Funcs and inputs and those in ``intrinsics``; everything else is refused
 by name. What Halide's front end ensures of a pipeline and its reader believes is held here too:
 types that fit, names that exist, reductions that are declared, no cycle among the Funcs.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, prod
+from math import prod
 from typing import Any
 
 from tuner.codegen.halide.uploads.answers import (
@@ -30,7 +30,7 @@ from tuner.codegen.halide.uploads.unscheduling import unscheduled
 
 _NAME = re.compile(r"[A-Za-z0-9_.$]{1,200}")
 _MOST_BUFFER_BYTES = 16 << 20
-_BITS = {"int": (8, 16, 32, 64), "uint": (1, 8, 16, 32, 64), "float": (16, 32, 64), "bfloat": (16,)}
+_BITS = {"int": (8, 16, 32, 64), "uint": (1, 8, 16, 32, 64)}
 _ARITHMETIC = frozenset((name, one.call_type) for name, one in INTRINSICS.items())
 _INDEX: Type = ("int", 32)
 _COMPARISONS = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
@@ -114,6 +114,10 @@ def _type(node: Node, where: str) -> Type:
     code, bits = node["code"], node["bits"]
     if code == "handle":
         raise NotTunableError(f"{where} has a pointer; numbers are accepted")
+    if code not in _BITS:
+        raise NotTunableError(
+            f"{where} computes in {code}{bits}; integers are accepted. Write it in fixed point"
+        )
     _require(bits in _BITS[code], f"{where} has a type of {bits} bits")
     _require(node["lanes"] == 1, f"{where} has a vector type")
     return code, bits
@@ -204,11 +208,12 @@ class _Check:
         for func in root["funcs"]:
             _require_plain(func)
         _require_arithmetic([node for node in order if node.kind == "Call"])
+        self._inputs = self._declared()
         self._funcs = [self._signature(func) for func in root["funcs"]]
 
     def contents(self) -> Contents:
         """Checks all of it."""
-        inputs = self._inputs()
+        inputs = self._inputs
         tables = dict(map(_table, self._root["buffers"]))
         _require(len(tables) == len(self._root["buffers"]), "two buffers have one name")
         self._known = _Known(self._names, self._funcs, inputs, tables)
@@ -226,7 +231,7 @@ class _Check:
         _require(0 < len(types) <= MOST_OUTPUTS, f"{where} has {len(types)} values")
         return func["name"], types, _names(func["args"], f"dimension of {where}", MOST_DIMENSIONS)
 
-    def _inputs(self) -> dict[str, tuple[Type, int]]:
+    def _declared(self) -> dict[str, tuple[Type, int]]:
         found: dict[str, tuple[Type, int]] = {}
         nodes = self._root["external_parameters"]
         _names([node["name"] for node in nodes], "input", MOST_INPUTS)
@@ -358,16 +363,14 @@ def _require_arithmetic(calls: Sequence[Node]) -> None:
 
 def _immediate(node: Node, code: str) -> Type:
     kind = _type(node["type"], node.where)
-    _require(kind[0] == code or (code, kind[0]) == ("float", "bfloat"), f"{node.where}: a number")
+    _require(kind[0] == code, f"{node.where}: a number")
     value, bits = node["value"], kind[1]
     if code == "int":
         _require(
             -(1 << bits - 1) <= value < 1 << bits - 1, f"{node.where} has {value} of {bits} bits"
         )
-    elif code == "uint":
-        _require(value < 1 << bits, f"{node.where} has {value} of {bits} bits")
     else:
-        _require(isfinite(value), f"{node.where} has {value}")
+        _require(value < 1 << bits, f"{node.where} has {value} of {bits} bits")
     return kind
 
 

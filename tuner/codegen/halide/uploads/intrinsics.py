@@ -1,9 +1,9 @@
 """The one list of calls that an upload may make besides those of its Funcs and inputs.
 
-An intrinsic of Halide is accepted if it stands here, with the type of its value and what that is.
-Nothing else is a call that an upload may make: no extern function of any kind, for that is code of
-the program that loads the object, and no intrinsic that prints, traces, allocates, asks for memory
-to be loaded, or has a meaning in lowered code only.
+An intrinsic of Halide is accepted if it stands here, with the type of its value and what that is in
+the form. Nothing else is a call that an upload may make: no extern function of any kind, for that
+is code of the program that loads the object, and no intrinsic that prints, traces, allocates, asks
+for memory to be loaded, or has a meaning in lowered code only.
 
 The groups, and why each is here:
 
@@ -20,20 +20,34 @@ Where Halide leaves a value undefined, so does this.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
 
-import numpy as np
-from numpy.typing import NDArray
+from tuner.codegen.halide.uploads.answers import NotTunableError
+from tuner.program.expressions import (
+    Binary,
+    BinaryOperator,
+    Cast,
+    Constant,
+    Expr,
+    Select,
+    Unary,
+    UnaryOperator,
+    clamped,
+    equal,
+    maximum,
+)
+from tuner.program.types import BOOL as CONDITION
+from tuner.program.types import I64, U64
+from tuner.program.types import Type as Kind
 
-Array = NDArray[Any]
 Type = tuple[str, int]
-"""Code and bits: ``("uint", 8)``."""
+"""Halide's: code and bits, such as ``("uint", 8)``."""
 
 BOOL: Type = ("uint", 1)
 Rule = Callable[[Sequence[Type], Type], Type | None]
+Meaning = Callable[..., Expr]
 
 
 @dataclass(frozen=True)
@@ -43,139 +57,8 @@ class Intrinsic:
     arguments. ``call_type`` is the kind of call that Halide makes of it."""
 
     type_of: Rule
-    value: Callable[..., Array]
+    value: Meaning
     call_type: str = "PureIntrinsic"
-
-
-_WIDEST = 8
-"""Bytes."""
-
-
-def _wide(array: Array) -> Array:
-    """Integers of up to 32 bits as such that sums, differences and shifts of them fit; others as
-    64 bits with a sign."""
-    return array.astype(np.int64)
-
-
-def _saturated(values: Array, kind: np.dtype[Any]) -> Array:
-    bounds, own = np.iinfo(kind), np.iinfo(values.dtype)
-    return np.clip(values, max(bounds.min, own.min), min(bounds.max, own.max)).astype(kind)
-
-
-def _sum(kind: np.dtype[Any], a: Array, b: Array) -> Array:
-    """``a + b``, or the end of the type beyond which it is."""
-    if kind.itemsize < _WIDEST:
-        return _saturated(_wide(a) + _wide(b), kind)
-    total, ends = a + b, np.iinfo(kind)
-    if kind.kind == "u":
-        return np.where(total < a, kind.type(ends.max), total)
-    return np.where(((a ^ total) & (b ^ total)) < 0, _end(a), total)
-
-
-def _difference(kind: np.dtype[Any], a: Array, b: Array) -> Array:
-    """The same of ``a - b``."""
-    if kind.itemsize < _WIDEST:
-        return _saturated(_wide(a) - _wide(b), kind)
-    total = a - b
-    if kind.kind == "u":
-        return np.where(a < b, kind.type(0), total)
-    return np.where(((a ^ b) & (a ^ total)) < 0, _end(a), total)
-
-
-def _end(values: Array) -> Array:
-    """The end of their type to which values are nearer."""
-    ends = np.iinfo(values.dtype)
-    return np.where(values < 0, ends.min, ends.max).astype(values.dtype)
-
-
-def _apart(kind: np.dtype[Any], a: Array, b: Array) -> Array:
-    return np.asarray(np.maximum(a, b).astype(kind) - np.minimum(a, b).astype(kind))
-
-
-def _product(a: Array, b: Array) -> Array:
-    """Exact products: of two unsigned ones of 32 bits they need all 64."""
-    wide = np.uint64 if a.dtype.kind == b.dtype.kind == "u" else np.int64
-    return a.astype(wide) * b.astype(wide)
-
-
-def shifted(values: Array, amounts: Array) -> Array:
-    """``values * 2 ** amounts``, rounded down; 64-bit ``values`` in and out."""
-    amounts = _wide(amounts)
-    if amounts.size == 1 and -64 < amounts.item() < 64:  # most are constant
-        by = amounts.item()
-        return np.asarray(values << by if by >= 0 else values >> -by)
-    left = np.where(amounts >= 64, 0, values << np.clip(amounts, 0, 63).astype(values.dtype))
-    right = values >> np.clip(-amounts, 0, 63).astype(values.dtype)
-    return np.asarray(np.where(amounts >= 0, left, right))
-
-
-def _rounded_right(values: Array, amounts: Array) -> Array:
-    """``values / 2 ** amounts`` to the nearest, halves up."""
-    amounts = _wide(amounts)
-    below = np.where(amounts > 0, shifted(values, 1 - amounts) & 1, 0)
-    return np.asarray(shifted(values, -amounts) + below.astype(values.dtype))
-
-
-def _bit_length(values: Array) -> Array:
-    """That of values that are not negative. Floating-point numbers hold half of 64 bits."""
-    high = values >> (4 * values.dtype.itemsize)
-    low = np.frexp((values ^ (high << (4 * values.dtype.itemsize))).astype(np.float64))[1]
-    return np.where(high > 0, np.frexp(high.astype(np.float64))[1] + 4 * values.dtype.itemsize, low)
-
-
-def _unsigned(values: Array) -> Array:
-    return values.view(f"u{values.dtype.itemsize}")
-
-
-def _leading(kind: np.dtype[Any], a: Array) -> Array:
-    return (8 * a.dtype.itemsize - _bit_length(_unsigned(a))).astype(kind)
-
-
-def _trailing(kind: np.dtype[Any], a: Array) -> Array:
-    lowest = _unsigned(a) & _unsigned(-a)
-    return np.where(lowest == 0, 8 * a.dtype.itemsize, _bit_length(lowest) - 1).astype(kind)
-
-
-def _lerp(kind: np.dtype[Any], zero: Array, one: Array, weight: Array) -> Array:
-    bias = np.iinfo(kind).min
-    most, most_weight = (2 ** (8 * a.dtype.itemsize) - 1 for a in (zero, weight))
-    scaled = weight.astype(np.uint64)
-    if weight.dtype.kind == "f":
-        factor = weight.dtype.type(most) if most < 1 << 16 else np.float64(most)
-        scaled = (factor * weight).astype(np.uint64)
-    elif most_weight <= most:
-        scaled = scaled * np.uint64(most // most_weight)
-    else:
-        scaled = scaled // np.uint64(most_weight // most)
-    parts = [(_wide(a) - bias).astype(np.uint64) for a in (zero, one)]
-    total = parts[0] * (np.uint64(most) - scaled) + parts[1] * scaled
-    rounded = (total + np.uint64(most // 2)) // np.uint64(most)
-    return (rounded.astype(np.int64) + bias).astype(kind)
-
-
-def _saturating_cast(kind: np.dtype[Any], a: Array) -> Array:
-    if a.dtype.kind != "f":
-        return _saturated(a, kind)
-    bounds = np.iinfo(kind)
-    return np.clip(a.astype(np.float64), bounds.min, bounds.max).astype(np.int64).astype(kind)
-
-
-def _toward_zero(a: Array, b: Array) -> Array:
-    """Quotients of 64 bits; those by zero, which are undefined, are 0."""
-    divisor = np.where(b == 0, 1, b)
-    quotient = abs(a) // abs(divisor) * np.sign(a) * np.sign(divisor)
-    return np.where(b == 0, 0, quotient)
-
-
-def _mux(kind: np.dtype[Any], index: Array, *values: Array) -> Array:
-    chosen = values[-1]
-    for number in range(len(values) - 2, -1, -1):
-        chosen = np.where(index == number, values[number], chosen)
-    return np.asarray(chosen)
-
-
-def _if_then_else(kind: np.dtype[Any], condition: Array, *values: Array) -> Array:
-    return np.where(condition, values[0], values[-1])
 
 
 def _is_integer(kind: Type) -> bool:
@@ -208,7 +91,7 @@ def _integers(count: int) -> Rule:
 
 def _unsigned_of(count: int) -> Rule:
     def made(first: Type, *_: Type) -> Type:
-        return (first[0] if first[0] == "float" else "uint"), first[1]
+        return "uint", first[1]
 
     return _rule(count, lambda first, *others: first != BOOL and {first}.issuperset(others), made)
 
@@ -222,7 +105,7 @@ def _have_one_size(a: Type, b: Type) -> bool:
 
 
 def _are_mixed(a: Type, b: Type, weight: Type) -> bool:
-    fit = a == b and _is_integer(a) and weight != BOOL and weight[0] in ("uint", "float")
+    fit = a == b and _is_integer(a) and weight != BOOL and weight[0] == "uint"
     return fit and max(a[1], weight[1]) <= 32
 
 
@@ -265,91 +148,209 @@ def _chosen(types: Sequence[Type], wanted: Type) -> Type | None:
     return types[1] if fit else None
 
 
-def _exact(value: Callable[..., Array]) -> Callable[..., Array]:
-    """``value`` of the arguments in 64 bits, cut to the type that it has."""
+def converted(kind: Kind, value: Expr, *, saturates: bool = False) -> Expr:
+    if kind == value.type:
+        return value
+    if kind == CONDITION:
+        return Unary("~", equal(value, 0))
+    return Cast(kind, value, saturates)
 
-    def made(kind: np.dtype[Any], *arguments: Array) -> Array:
-        wide = np.uint64 if kind == np.uint64 else np.int64
-        return value(*(one.astype(wide) for one in arguments)).astype(kind)
+
+def _wider(kind: Kind) -> Kind:
+    if kind.bits > 32:
+        raise NotTunableError(f"it computes in {kind} what takes more than 64 bits on the way")
+    return Kind(2 * kind.bits, kind.is_signed)
+
+
+def _binary(by: BinaryOperator) -> Meaning:
+    return lambda kind, a, b: Binary(by, a, b)
+
+
+def _unary(by: UnaryOperator) -> Meaning:
+    return lambda kind, a: Unary(by, a)
+
+
+def _on_the_way(value: Meaning, of_widest: Meaning, *, saturates: bool = False) -> Meaning:
+    """``value`` of the arguments widened with a sign, brought back to their type. Those of 64 bits
+    have no wider type: ``of_widest`` of them."""
+
+    def made(kind: Kind, a: Expr, b: Expr) -> Expr:
+        if kind.bits == I64.bits:
+            return of_widest(a, b)
+        wide = Kind(_wider(kind).bits, True)
+        return converted(kind, value(converted(wide, a), converted(wide, b)), saturates=saturates)
 
     return made
 
 
-def _concat(kind: np.dtype[Any], *parts: Array) -> Array:
-    bits = 8 * parts[0].dtype.itemsize
-    joined = np.zeros((), kind)
-    for number, part in enumerate(parts):
-        joined = joined | _unsigned(part).astype(kind) << number * bits
-    return joined
+def _widened(by: BinaryOperator) -> Meaning:
+    """``by`` of the arguments in the type of the result."""
+    return lambda kind, a, b: Binary(by, converted(kind, a), converted(kind, b))
 
 
-def _mean(a: Array, b: Array) -> Array:
-    """Half the sum, which itself may not fit."""
+def _widened_shift(by: BinaryOperator) -> Meaning:
+    return lambda kind, a, b: Binary(
+        by, converted(kind, a), converted(Kind(kind.bits, b.type.is_signed), b)
+    )
+
+
+def _mean(a: Expr, b: Expr) -> Expr:
     return (a & b) + ((a ^ b) >> 1)
 
 
-def _first(kind: np.dtype[Any], a: Array, *_: Array) -> Array:
+def _half_of_difference(a: Expr, b: Expr) -> Expr:
+    return (a >> 1) - (b >> 1) - (Unary("~", a) & b & 1)
+
+
+def _saturating(sign: int) -> Meaning:
+    """``a + sign * b`` of 64 bits, or the end of the type beyond which it is."""
+
+    def made(a: Expr, b: Expr) -> Expr:
+        kind, total = a.type, a + b if sign > 0 else a - b
+        if not kind.is_signed:
+            is_beyond = total < a if sign > 0 else a < b
+            return Select(is_beyond, Constant(kind.high if sign > 0 else 0, kind), total)
+        is_beyond = (a ^ total) & (b ^ total if sign > 0 else a ^ b) < 0
+        end = Select(a < 0, Constant(kind.low, kind), Constant(kind.high, kind))
+        return Select(is_beyond, end, total)
+
+    return made
+
+
+def _rounded(a: Expr, amount: Expr) -> Expr:
+    """``a / 2 ** amount`` to the nearest, halves up; ``a`` has room for a bit more."""
+    one = Constant(1, a.type)
+    half = Select(amount > 0, one << maximum(amount - 1, 0), Constant(0, a.type))
+    return (a + half) >> amount
+
+
+def _rounding_shift(sign: int) -> Meaning:
+    def made(kind: Kind, a: Expr, amount: Expr) -> Expr:
+        if kind.bits == I64.bits:
+            by = converted(I64, amount) if sign > 0 else -converted(I64, amount)
+            below = Select(by > 0, converted(kind, (a >> by - 1) & 1), Constant(0, kind))
+            return (a >> by) + below
+        wide = _wider(kind)
+        by = converted(Kind(wide.bits, True), amount)
+        return converted(kind, _rounded(converted(wide, a), by if sign > 0 else -by))
+
+    return made
+
+
+def _scaled(kind: Kind, a: Expr, b: Expr, amount: Expr, *, rounds: bool) -> Expr:
+    wide = _wider(kind)
+    product = converted(wide, a) * converted(wide, b)
+    by = converted(Kind(wide.bits, True), amount)
+    return converted(kind, _rounded(product, by) if rounds else product >> by, saturates=True)
+
+
+def _toward_zero(kind: Kind, a: Expr, b: Expr) -> Expr:
+    if not kind.is_signed:
+        return a // b
+    quotient = converted(kind, Unary("abs", a) // Unary("abs", b))
+    zero = Constant(0, kind)
+    return Select(Binary("!=", a < zero, b < zero), zero - quotient, quotient)
+
+
+def _lerp(kind: Kind, zero: Expr, one: Expr, weight: Expr) -> Expr:
+    most = (1 << kind.bits) - 1
+    most_weight = weight.type.high
+    scaled = converted(U64, weight)
+    if most_weight <= most:
+        scaled = scaled * (most // most_weight)
+    else:
+        scaled = scaled // (most_weight // most)
+    parts = [converted(U64, converted(I64, part) - kind.low) for part in (zero, one)]
+    total = parts[0] * (most - scaled) + parts[1] * scaled
+    return converted(kind, converted(I64, (total + most // 2) // most) + kind.low)
+
+
+def _mux(kind: Kind, index: Expr, *values: Expr) -> Expr:
+    chosen = values[-1]
+    for number in range(len(values) - 2, -1, -1):
+        chosen = Select(equal(index, number), values[number], chosen)
+    return chosen
+
+
+def _concat(kind: Kind, *parts: Expr) -> Expr:
+    bits = parts[0].type.bits
+    wide = [converted(kind, converted(part.type.unsigned, part)) for part in parts]
+    return reduce(lambda a, b: a | b, (one << n * bits for n, one in enumerate(wide)))
+
+
+def _extract(kind: Kind, a: Expr, lowest: Expr) -> Expr:
+    own = a.type.unsigned
+    return converted(kind, converted(own, a) >> converted(own, lowest))
+
+
+def _first(kind: Kind, a: Expr, *_: Expr) -> Expr:
     return a
 
 
-_add, _sub, _mul = operator.add, operator.sub, operator.mul
+def _promised(kind: Kind, value: Expr, low: Expr, high: Expr) -> Expr:
+    # The value is the same, and bounds follow from it.
+    return clamped(value, low, high)
+
 
 INTRINSICS: dict[str, Intrinsic] = {
     # Bits
-    "bitwise_and": Intrinsic(_integers(2), lambda kind, a, b: a & b),
-    "bitwise_or": Intrinsic(_integers(2), lambda kind, a, b: a | b),
-    "bitwise_xor": Intrinsic(_integers(2), lambda kind, a, b: a ^ b),
-    "bitwise_not": Intrinsic(_integers(1), lambda kind, a: ~a),
-    "shift_left": Intrinsic(_SHIFT, _exact(shifted)),
-    "shift_right": Intrinsic(_SHIFT, _exact(lambda a, b: shifted(a, -b))),
-    "count_leading_zeros": Intrinsic(_integers(1), _leading),
-    "count_trailing_zeros": Intrinsic(_integers(1), _trailing),
-    "popcount": Intrinsic(
-        _integers(1), lambda kind, a: np.bitwise_count(_unsigned(a)).astype(kind)
-    ),
+    "bitwise_and": Intrinsic(_integers(2), _binary("&")),
+    "bitwise_or": Intrinsic(_integers(2), _binary("|")),
+    "bitwise_xor": Intrinsic(_integers(2), _binary("^")),
+    "bitwise_not": Intrinsic(_integers(1), _unary("~")),
+    "shift_left": Intrinsic(_SHIFT, _binary("<<")),
+    "shift_right": Intrinsic(_SHIFT, _binary(">>")),
+    "count_leading_zeros": Intrinsic(_integers(1), _unary("clz")),
+    "count_trailing_zeros": Intrinsic(_integers(1), _unary("ctz")),
+    "popcount": Intrinsic(_integers(1), _unary("popcount")),
     "concat_bits": Intrinsic(_joined, _concat, "Intrinsic"),
-    "extract_bits": Intrinsic(
-        _extracted,
-        lambda kind, a, b: shifted(_unsigned(a).astype(np.uint64), -_wide(b)).astype(kind),
-        "Intrinsic",
-    ),
+    "extract_bits": Intrinsic(_extracted, _extract, "Intrinsic"),
     # Fixed point
-    "abs": Intrinsic(
-        _unsigned_of(1), lambda kind, a: abs(a if kind.kind == "f" else _wide(a)).astype(kind)
+    "abs": Intrinsic(_unsigned_of(1), lambda kind, a: converted(kind, Unary("abs", a))),
+    "absd": Intrinsic(_unsigned_of(2), _binary("absd")),
+    "halving_add": Intrinsic(_integers(2), _on_the_way(lambda a, b: (a + b) >> 1, _mean)),
+    "halving_sub": Intrinsic(
+        _integers(2), _on_the_way(lambda a, b: (a - b) >> 1, _half_of_difference)
     ),
-    "absd": Intrinsic(_unsigned_of(2), _apart),
-    "halving_add": Intrinsic(_integers(2), _exact(_mean)),
-    "halving_sub": Intrinsic(_integers(2), _exact(lambda a, b: (a >> 1) - (b >> 1) - (~a & b & 1))),
-    "rounding_halving_add": Intrinsic(_integers(2), _exact(lambda a, b: (a | b) - ((a ^ b) >> 1))),
-    "sorted_avg": Intrinsic(_integers(2), _exact(_mean)),
-    "saturating_add": Intrinsic(_integers(2), _sum),
-    "saturating_sub": Intrinsic(_integers(2), _difference),
-    "saturating_cast": Intrinsic(_conversion, _saturating_cast),
-    "rounding_shift_left": Intrinsic(_SHIFT, _exact(lambda a, b: _rounded_right(a, -b))),
-    "rounding_shift_right": Intrinsic(_SHIFT, _exact(_rounded_right)),
-    "widening_add": Intrinsic(_WIDENING, _exact(_add)),
-    "widening_sub": Intrinsic(_WIDENING_SUB, _exact(_sub)),
-    "widening_mul": Intrinsic(_WIDENING_MUL, lambda kind, a, b: _product(a, b).astype(kind)),
-    "widening_shift_left": Intrinsic(_WIDE_SHIFT, _exact(shifted)),
-    "widening_shift_right": Intrinsic(_WIDE_SHIFT, _exact(lambda a, b: shifted(a, -b))),
-    "widen_right_add": Intrinsic(_WIDEN_RIGHT, _exact(_add)),
-    "widen_right_sub": Intrinsic(_WIDEN_RIGHT, _exact(_sub)),
-    "widen_right_mul": Intrinsic(_WIDEN_RIGHT, _exact(_mul)),
-    "mul_shift_right": Intrinsic(
-        _SCALED, lambda kind, a, b, q: _saturated(shifted(_product(a, b), -_wide(q)), kind)
+    "rounding_halving_add": Intrinsic(
+        _integers(2),
+        _on_the_way(lambda a, b: (a + b + 1) >> 1, lambda a, b: (a | b) - ((a ^ b) >> 1)),
     ),
+    "sorted_avg": Intrinsic(_integers(2), _on_the_way(lambda a, b: (a + b) >> 1, _mean)),
+    "saturating_add": Intrinsic(
+        _integers(2), _on_the_way(lambda a, b: a + b, _saturating(1), saturates=True)
+    ),
+    "saturating_sub": Intrinsic(
+        _integers(2), _on_the_way(lambda a, b: a - b, _saturating(-1), saturates=True)
+    ),
+    "saturating_cast": Intrinsic(_conversion, lambda kind, a: converted(kind, a, saturates=True)),
+    "rounding_shift_left": Intrinsic(_SHIFT, _rounding_shift(-1)),
+    "rounding_shift_right": Intrinsic(_SHIFT, _rounding_shift(1)),
+    "widening_add": Intrinsic(_WIDENING, _widened("+")),
+    "widening_sub": Intrinsic(_WIDENING_SUB, _widened("-")),
+    "widening_mul": Intrinsic(_WIDENING_MUL, _widened("*")),
+    "widening_shift_left": Intrinsic(_WIDE_SHIFT, _widened_shift("<<")),
+    "widening_shift_right": Intrinsic(_WIDE_SHIFT, _widened_shift(">>")),
+    "widen_right_add": Intrinsic(_WIDEN_RIGHT, _widened("+")),
+    "widen_right_sub": Intrinsic(_WIDEN_RIGHT, _widened("-")),
+    "widen_right_mul": Intrinsic(_WIDEN_RIGHT, _widened("*")),
+    "mul_shift_right": Intrinsic(_SCALED, lambda kind, *parts: _scaled(kind, *parts, rounds=False)),
     "rounding_mul_shift_right": Intrinsic(
-        _SCALED, lambda kind, a, b, q: _saturated(_rounded_right(_product(a, b), q), kind)
+        _SCALED, lambda kind, *parts: _scaled(kind, *parts, rounds=True)
     ),
     "lerp": Intrinsic(_MIX, _lerp),
-    "div_round_to_zero": Intrinsic(_integers(2), _exact(_toward_zero)),
-    "mod_round_to_zero": Intrinsic(_integers(2), _exact(lambda a, b: a - _toward_zero(a, b) * b)),
+    "div_round_to_zero": Intrinsic(_integers(2), _toward_zero),
+    "mod_round_to_zero": Intrinsic(
+        _integers(2), lambda kind, a, b: a - _toward_zero(kind, a, b) * b
+    ),
     # Choices
-    "if_then_else": Intrinsic(_CHOICE, _if_then_else),
+    "if_then_else": Intrinsic(
+        _CHOICE, lambda kind, condition, *values: Select(condition, values[0], values[-1])
+    ),
     "mux": Intrinsic(_chosen, _mux),
     # Hints
     "likely": Intrinsic(_SAME, _first),
     "likely_if_innermost": Intrinsic(_SAME, _first),
-    "promise_clamped": Intrinsic(_PROMISE, _first),
-    "unsafe_promise_clamped": Intrinsic(_PROMISE, _first),
+    "promise_clamped": Intrinsic(_PROMISE, _promised),
+    "unsafe_promise_clamped": Intrinsic(_PROMISE, _promised),
 }

@@ -10,13 +10,11 @@ outputs are sizes as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from keyword import iskeyword
 
 import numpy as np
 
-from tuner.codegen.halide.uploads.answers import NotTunableError
 from tuner.codegen.halide.uploads.contents import (
     Contents,
     Func,
@@ -29,6 +27,7 @@ from tuner.codegen.halide.uploads.contents import (
     is_variable,
     parts_of,
 )
+from tuner.codegen.halide.uploads.intrinsics import INTRINSICS, converted
 from tuner.codegen.halide.uploads.intrinsics import Type as HalideType
 from tuner.codegen.halide.uploads.serialized import Node
 from tuner.program import loops
@@ -41,13 +40,9 @@ from tuner.program.expressions import (
     Load,
     Select,
     Unary,
-    UnaryOperator,
     Variable,
-    clamped,
-    equal,
-    maximum,
 )
-from tuner.program.types import BOOL, I64, INDEX, U8, U64, Type
+from tuner.program.types import BOOL, INDEX, U8, Type
 
 _BINARY: Mapping[str, BinaryOperator] = {
     "Add": "+",
@@ -72,23 +67,28 @@ _OF_A_BUFFER = re.compile(r".+\.(min|extent)\.(\d+)")
 def program_of(data: bytes, name: str = "pipeline") -> loops.Program:
     """The program that the serialized pipeline ``data`` is.
 
-    Raises what :func:`checked` does, ``NotTunableError`` also for numbers that are no integers, and
-    ``ProgramError`` if it fits the form in no other way.
+    Raises what :func:`checked` does, and ``ProgramError`` if it does not fit the form.
     """
     return read_program(checked(data), name)
 
 
-def read_program(contents: Contents, name: str = "pipeline") -> loops.Program:
-    """The same of a pipeline that was checked."""
-    return _Reading(contents).program(name)
+Place = tuple[Sequence[int], Sequence[int]]
+"""Where a buffer begins, and its extents, innermost first."""
 
 
-def _type(kind: HalideType, where: str) -> Type:
+def read_program(
+    contents: Contents, name: str = "pipeline", known: Mapping[str, Place] | None = None
+) -> loops.Program:
+    """The same of a pipeline that was checked.
+
+    Where the places of all inputs and outputs are ``known``, they are numbers in it rather than
+    sizes, and no axis of an input is declared.
+    """
+    return _Reading(contents, known or {}).program(name)
+
+
+def _type(kind: HalideType) -> Type:
     code, bits = kind
-    if code not in ("int", "uint"):
-        raise NotTunableError(
-            f"{where} computes in {code}{bits}; integers are accepted. Write it in fixed point"
-        )
     return Type(bits, code == "int")
 
 
@@ -117,8 +117,10 @@ class _Names:
 
 
 class _Reading:
-    def __init__(self, contents: Contents) -> None:
+    def __init__(self, contents: Contents, known: Mapping[str, Place]) -> None:
         self._contents = contents
+        tuples = {one: known[f"{one}.0"] for one in contents.outputs if f"{one}.0" in known}
+        self._known = {**known, **tuples}
         self._asked = asked(contents)
         self._names = _Names()
         self._own: dict[str, str] = {}
@@ -137,11 +139,11 @@ class _Reading:
         for func in contents.funcs.values():
             for number, kind in enumerate(func.types):
                 wanted = func.name if len(func.types) == 1 else f"{func.name}_{number}"
-                made = _type(kind, f"its stage {func.name}")
+                made = _type(kind)
                 self._arrays[func.name, number] = self._names.fresh(wanted), made
         for output in contents.outputs:
             for number in range(len(contents.funcs[output].dimensions)):
-                self._axis(f"{output}.extent.{number}")
+                self._axis(output, number)
         stages = tuple(self._stage(func) for func in contents.funcs.values())
         outputs = tuple(
             self._arrays[output, number][0]
@@ -153,21 +155,25 @@ class _Reading:
 
     def _input(self, name: str, kind: HalideType, rank: int) -> loops.Scalar | loops.Buffer:
         own = self._own[name] = self._names.fresh(name)
-        made = _type(kind, f"its input {name}")
+        made = _type(kind)
         if rank < 0:
             return loops.Scalar(own, made, made.low, made.high)
-        found = self._asked.get(name, ())
-        axes = [self._axis(f"{name}.extent.{n}") if n in found else () for n in range(rank)]
+        found = self._asked.get(name, ()) if name not in self._known else ()
+        axes = [self._axis(name, number) if number in found else () for number in range(rank)]
         return loops.Buffer(own, made, tuple(reversed(axes)), made.low, made.high)
 
-    def _axis(self, extent: str) -> tuple[Expr, ...]:
-        if extent not in self._sizes:
-            self._sizes[extent] = Variable(self._names.fresh(extent))
-        return Constant(0, INDEX), self._sizes[extent]
+    def _axis(self, buffer: str, number: int) -> tuple[Expr, ...]:
+        if buffer in self._known:
+            least, extent = (ends[number] for ends in self._known[buffer])
+            return Constant(least, INDEX), Constant(least + extent, INDEX)
+        named = f"{buffer}.extent.{number}"
+        if named not in self._sizes:
+            self._sizes[named] = Variable(self._names.fresh(named))
+        return Constant(0, INDEX), self._sizes[named]
 
     def _table(self, name: str, table: Table) -> loops.Table:
         own = self._own[name] = self._names.fresh(name)
-        made = _type(table.type, f"its buffer {name}")
+        made = _type(table.type)
         elements = np.frombuffer(table.data, made.dtype).tolist()
         return loops.Table(own, made, table.extents[::-1], tuple(map(int, elements)))
 
@@ -176,7 +182,7 @@ class _Reading:
         names = self._names.within()
         dimensions = {one: names.fresh(one) for one in func.dimensions}
         axes = [
-            loops.Loop(own, *(self._axis(f"{func.name}.extent.{number}") if is_output else ()))
+            loops.Loop(own, *(self._axis(func.name, number) if is_output else ()))
             for number, own in enumerate(dimensions.values())
         ]
         scope: dict[str, Expr] = {one: Variable(own) for one, own in dimensions.items()}
@@ -239,13 +245,13 @@ class _Reading:
     def _node(
         self, func: Func, node: Node, parts: Sequence[Expr], scope: Mapping[str, Expr]
     ) -> Expr:
-        kind = _type(self._contents.types[node], f"its stage {func.name}")
+        kind = _type(self._contents.types[node])
         if node.kind in ("IntImm", "UIntImm"):
             return Constant(node["value"], kind)
         if node.kind == "Variable":
             return self._variable(node, kind, scope)
         if node.kind in ("Cast", "Reinterpret"):
-            return _cast(kind, parts[0])
+            return converted(kind, parts[0])
         if node.kind == "Not":
             return Unary("~", parts[0])
         if node.kind == "Select":
@@ -258,10 +264,7 @@ class _Reading:
             return Load(array, indices, own) if own != BOOL else Load(array, indices, U8) > 0
         if node["call_type"] == "Image":
             return self._element(node["name"], parts, kind)
-        made = _MEANINGS.get(node["name"])
-        if made is None:
-            raise NotTunableError(f"its stage {func.name} calls {node['name']} in a way not read")
-        return made(kind, *parts)
+        return INTRINSICS[node["name"]].value(kind, *parts)
 
     def _variable(self, node: Node, kind: Type, scope: Mapping[str, Expr]) -> Expr:
         name, owner = node["name"], node["param_name"] or node["image_name"]
@@ -271,13 +274,13 @@ class _Reading:
         if owner in self._contents.inputs and match is None:
             return Variable(self._own[owner], kind)
         assert match is not None  # noqa: S101 - nothing else is accepted
+        is_least, number = match[1] == "min", int(match[2])
+        place = self._known.get(owner)
         if owner in self._contents.tables:
-            table = self._contents.tables[owner]
-            found = table.mins if match[1] == "min" else table.extents
-            return Constant(found[int(match[2])], INDEX)
-        return (
-            Constant(0, INDEX) if match[1] == "min" else self._sizes[f"{owner}.extent.{match[2]}"]
-        )
+            place = self._contents.tables[owner].mins, self._contents.tables[owner].extents
+        if place is not None:
+            return Constant(place[0 if is_least else 1][number], INDEX)
+        return Constant(0, INDEX) if is_least else self._axis(owner, number)[1]
 
     def _element(self, name: str, parts: Sequence[Expr], kind: Type) -> Expr:
         mins = self._contents.tables[name].mins if name in self._contents.tables else ()
@@ -299,199 +302,3 @@ def _sum(left: Expr, right: Expr) -> Expr:
 def _stored(value: Expr) -> Expr:
     """A value as an array has it."""
     return Cast(U8, value) if value.type == BOOL else value
-
-
-def _cast(kind: Type, value: Expr, *, saturates: bool = False) -> Expr:
-    if kind == value.type:
-        return value
-    if kind == BOOL:
-        return Unary("~", equal(value, 0))
-    return Cast(kind, value, saturates)
-
-
-# Halide's intrinsics in terms of the form: FindIntrinsics.cpp and Lerp.cpp of Halide 21.
-
-_Meaning = Callable[..., Expr]
-
-
-def _wider(kind: Type) -> Type:
-    if kind.bits > 32:
-        raise NotTunableError(f"it computes in {kind} what takes more than 64 bits on the way")
-    return Type(2 * kind.bits, kind.is_signed)
-
-
-def _binary(by: BinaryOperator) -> _Meaning:
-    return lambda kind, a, b: Binary(by, a, b)
-
-
-def _unary(by: UnaryOperator) -> _Meaning:
-    return lambda kind, a: Unary(by, a)
-
-
-def _on_the_way(value: _Meaning, of_widest: _Meaning, *, saturates: bool = False) -> _Meaning:
-    """``value`` of the arguments widened with a sign, brought back to their type. Those of 64 bits
-    have no wider type: ``of_widest`` of them."""
-
-    def made(kind: Type, a: Expr, b: Expr) -> Expr:
-        if kind.bits == I64.bits:
-            return of_widest(a, b)
-        wide = Type(_wider(kind).bits, True)
-        return _cast(kind, value(_cast(wide, a), _cast(wide, b)), saturates=saturates)
-
-    return made
-
-
-def _widened(by: BinaryOperator) -> _Meaning:
-    """``by`` of the arguments in the type of the result."""
-    return lambda kind, a, b: Binary(by, _cast(kind, a), _cast(kind, b))
-
-
-def _widened_shift(by: BinaryOperator) -> _Meaning:
-    return lambda kind, a, b: Binary(
-        by, _cast(kind, a), _cast(Type(kind.bits, b.type.is_signed), b)
-    )
-
-
-def _mean(a: Expr, b: Expr) -> Expr:
-    return (a & b) + ((a ^ b) >> 1)
-
-
-def _half_of_difference(a: Expr, b: Expr) -> Expr:
-    return (a >> 1) - (b >> 1) - (Unary("~", a) & b & 1)
-
-
-def _saturating(sign: int) -> _Meaning:
-    """``a + sign * b`` of 64 bits, or the end of the type beyond which it is."""
-
-    def made(a: Expr, b: Expr) -> Expr:
-        kind, total = a.type, a + b if sign > 0 else a - b
-        if not kind.is_signed:
-            is_beyond = total < a if sign > 0 else a < b
-            return Select(is_beyond, Constant(kind.high if sign > 0 else 0, kind), total)
-        is_beyond = (a ^ total) & (b ^ total if sign > 0 else a ^ b) < 0
-        end = Select(a < 0, Constant(kind.low, kind), Constant(kind.high, kind))
-        return Select(is_beyond, end, total)
-
-    return made
-
-
-def _rounded(a: Expr, amount: Expr) -> Expr:
-    """``a / 2 ** amount`` to the nearest, halves up; ``a`` has room for a bit more."""
-    one = Constant(1, a.type)
-    half = Select(amount > 0, one << maximum(amount - 1, 0), Constant(0, a.type))
-    return (a + half) >> amount
-
-
-def _rounding_shift(sign: int) -> _Meaning:
-    def made(kind: Type, a: Expr, amount: Expr) -> Expr:
-        if kind.bits == I64.bits:
-            by = _cast(I64, amount) if sign > 0 else -_cast(I64, amount)
-            below = Select(by > 0, _cast(kind, (a >> by - 1) & 1), Constant(0, kind))
-            return (a >> by) + below
-        wide = _wider(kind)
-        by = _cast(Type(wide.bits, True), amount)
-        return _cast(kind, _rounded(_cast(wide, a), by if sign > 0 else -by))
-
-    return made
-
-
-def _scaled(kind: Type, a: Expr, b: Expr, amount: Expr, *, rounds: bool) -> Expr:
-    wide = _wider(kind)
-    product = _cast(wide, a) * _cast(wide, b)
-    by = _cast(Type(wide.bits, True), amount)
-    return _cast(kind, _rounded(product, by) if rounds else product >> by, saturates=True)
-
-
-def _toward_zero(kind: Type, a: Expr, b: Expr) -> Expr:
-    if not kind.is_signed:
-        return a // b
-    quotient = _cast(kind, Unary("abs", a) // Unary("abs", b))
-    zero = Constant(0, kind)
-    return Select(Binary("!=", a < zero, b < zero), zero - quotient, quotient)
-
-
-def _lerp(kind: Type, zero: Expr, one: Expr, weight: Expr) -> Expr:
-    most = (1 << kind.bits) - 1
-    most_weight = weight.type.high
-    scaled = _cast(U64, weight)
-    if most_weight <= most:
-        scaled = scaled * (most // most_weight)
-    else:
-        scaled = scaled // (most_weight // most)
-    parts = [_cast(U64, _cast(I64, part) - kind.low) for part in (zero, one)]
-    total = parts[0] * (most - scaled) + parts[1] * scaled
-    return _cast(kind, _cast(I64, (total + most // 2) // most) + kind.low)
-
-
-def _mux(kind: Type, index: Expr, *values: Expr) -> Expr:
-    chosen = values[-1]
-    for number in range(len(values) - 2, -1, -1):
-        chosen = Select(equal(index, number), values[number], chosen)
-    return chosen
-
-
-def _concat(kind: Type, *parts: Expr) -> Expr:
-    bits = parts[0].type.bits
-    wide = [_cast(kind, _cast(part.type.unsigned, part)) for part in parts]
-    return reduce(lambda a, b: a | b, (one << n * bits for n, one in enumerate(wide)))
-
-
-def _extract(kind: Type, a: Expr, lowest: Expr) -> Expr:
-    own = a.type.unsigned
-    return _cast(kind, _cast(own, a) >> _cast(own, lowest))
-
-
-def _first(kind: Type, a: Expr, *_: Expr) -> Expr:
-    return a
-
-
-def _promised(kind: Type, value: Expr, low: Expr, high: Expr) -> Expr:
-    # The value is the same, and bounds follow from it.
-    return clamped(value, low, high)
-
-
-_MEANINGS: Mapping[str, _Meaning] = {
-    "bitwise_and": _binary("&"),
-    "bitwise_or": _binary("|"),
-    "bitwise_xor": _binary("^"),
-    "bitwise_not": _unary("~"),
-    "shift_left": _binary("<<"),
-    "shift_right": _binary(">>"),
-    "count_leading_zeros": _unary("clz"),
-    "count_trailing_zeros": _unary("ctz"),
-    "popcount": _unary("popcount"),
-    "concat_bits": _concat,
-    "extract_bits": _extract,
-    "abs": lambda kind, a: _cast(kind, Unary("abs", a)),
-    "absd": _binary("absd"),
-    "halving_add": _on_the_way(lambda a, b: (a + b) >> 1, _mean),
-    "halving_sub": _on_the_way(lambda a, b: (a - b) >> 1, _half_of_difference),
-    "rounding_halving_add": _on_the_way(
-        lambda a, b: (a + b + 1) >> 1, lambda a, b: (a | b) - ((a ^ b) >> 1)
-    ),
-    "sorted_avg": _on_the_way(lambda a, b: (a + b) >> 1, _mean),
-    "saturating_add": _on_the_way(lambda a, b: a + b, _saturating(1), saturates=True),
-    "saturating_sub": _on_the_way(lambda a, b: a - b, _saturating(-1), saturates=True),
-    "saturating_cast": lambda kind, a: _cast(kind, a, saturates=True),
-    "rounding_shift_left": _rounding_shift(-1),
-    "rounding_shift_right": _rounding_shift(1),
-    "widening_add": _widened("+"),
-    "widening_sub": _widened("-"),
-    "widening_mul": _widened("*"),
-    "widening_shift_left": _widened_shift("<<"),
-    "widening_shift_right": _widened_shift(">>"),
-    "widen_right_add": _widened("+"),
-    "widen_right_sub": _widened("-"),
-    "widen_right_mul": _widened("*"),
-    "mul_shift_right": lambda kind, *parts: _scaled(kind, *parts, rounds=False),
-    "rounding_mul_shift_right": lambda kind, *parts: _scaled(kind, *parts, rounds=True),
-    "lerp": _lerp,
-    "div_round_to_zero": _toward_zero,
-    "mod_round_to_zero": lambda kind, a, b: a - _toward_zero(kind, a, b) * b,
-    "if_then_else": lambda kind, condition, *values: Select(condition, values[0], values[-1]),
-    "mux": _mux,
-    "likely": _first,
-    "likely_if_innermost": _first,
-    "promise_clamped": _promised,
-    "unsafe_promise_clamped": _promised,
-}

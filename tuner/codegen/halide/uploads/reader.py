@@ -33,6 +33,7 @@ from tuner.codegen.confinement import (
 )
 from tuner.codegen.halide.children import PR_SET_PDEATHSIG, wait_for
 from tuner.codegen.halide.uploads.answers import EXIT_NOT_TUNABLE, EXIT_REFUSED, NotTunableError
+from tuner.program.expressions import ProgramError
 
 _THREAD_STACK_BYTES = 64 << 20  # expressions nest, and Halide follows them by recursion
 _IDLE_S = 600.0
@@ -59,7 +60,7 @@ def answer_to(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
 
         return json.dumps(analyse(data, arguments["sizes"], is_open=arguments["is_open"])).encode()
     if task == "reference":
-        from tuner.codegen.halide.uploads.interpretation import reference
+        from tuner.codegen.halide.uploads.reference import reference
 
         named = ("pipeline_bytes", "inputs", "scalars", "outputs")
         return reference(data, **{name: arguments[name] for name in named})
@@ -79,7 +80,8 @@ def _answer(
         said = str(error).removeprefix("Error:").strip()
         said = said or f"{type(error).__name__} without a word"
         answer = said[:2000].encode(errors="replace")
-        code = EXIT_NOT_TUNABLE if isinstance(error, NotTunableError) else EXIT_REFUSED
+        is_beyond = isinstance(error, NotTunableError | ProgramError)
+        code = EXIT_NOT_TUNABLE if is_beyond else EXIT_REFUSED
     sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()
     status.append(code)
@@ -136,7 +138,7 @@ def serve(idle_s: float = _IDLE_S) -> None:
 
 def main() -> None:
     """Loads everything that a child needs, while files can be opened, then serves."""
-    for module in ("analysis", "deserialized", "interpretation"):
+    for module in ("analysis", "deserialized", "reference"):
         import_module(f"tuner.codegen.halide.uploads.{module}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     try:
