@@ -28,7 +28,7 @@ _KEPT_FOLDERS = ("artifacts", "pipelines", "pages", "transfers")
 _OURS = frozenset(
     {
         *_KEPT_FOLDERS,
-        *("adb", "c_forms", "cache", "calibration", "client", "demo.log", "gold", "hexagon-sim"),
+        *("adb", "cache", "calibration", "client", "demo.log", "gold", "hexagon-sim"),
         "native",
         *("qemu", "references", "reserve", "timing", "token"),
     }

@@ -26,7 +26,7 @@ REGISTRY: Registry[CodeGenerator] = Registry(
     {
         "halide": "tuner.codegen.halide.generator:HalideGenerator",
         "halide-clang": "tuner.codegen.clang:HalideClangGenerator",
-        "c-autovec": "tuner.codegen.c_forms:CGenerator",
+        "c-autovec": "tuner.codegen.c_autovec:CGenerator",
         "hvx": "tuner.codegen.hvx.generator:HvxGenerator",
         "intrinsics": "tuner.codegen.intrinsics.generator:IntrinsicsGenerator",
         "halide-auto": "tuner.codegen.halide.generator:AutoscheduledGenerator",

@@ -1,10 +1,10 @@
 """The code generator as one more choice of a search.
 
 A portfolio's space is that of Halide's schedules with the knob ``generator`` before them: Halide's
-own LLVM, clang on Halide's IR with its switches, or instead of a schedule, for kernels that have
-one, the C form with its few knobs, and for stencils, products and layers HVX intrinsics with
-theirs. So a config says by itself what makes its code, and all that works on configs (samplers,
-resumed jobs, transfer, schedules with their provenance) works on it.
+own LLVM, clang on Halide's IR with its switches, or instead of a schedule, for kernels that state
+their program, its loops as plain C, and for stencils, products and layers HVX intrinsics, each with
+knobs of its own. So a config says by itself what makes its code, and all that works on configs
+(samplers, resumed jobs, transfer, schedules with their provenance) works on it.
 
 Few trials are wasted on alternatives that do not pay: the search begins with one config of each,
 C has a handful of points, and an alternative that is behind gets a share of the trials
@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import cache
 
 from tuner.codegen import clang
-from tuner.codegen.c_forms import CGenerator
+from tuner.codegen.c_autovec import CGenerator
 from tuner.codegen.clang import HalideClangGenerator
 from tuner.codegen.generator import GENERATOR, Alternatives
 from tuner.codegen.halide.generator import HalideGenerator

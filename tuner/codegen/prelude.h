@@ -1,5 +1,5 @@
 /* What comes before the loops of a kernel: Halide's calling convention (HalideRuntime.h), memory
-   for the time of a call, requantization as in tuner/kernels/requantize.py. */
+   for the time of a call. */
 typedef __INT8_TYPE__ int8_t;
 typedef __INT16_TYPE__ int16_t;
 typedef __INT32_TYPE__ int32_t;
@@ -49,12 +49,4 @@ static inline void release(struct held *held) {
         __builtin_assume_aligned(memory_, VECTOR_BYTES);            \
     })
 
-/* sum / 2**bits, halves up, without overflow. */
-#define rounded_shift(sum, bits) (((sum) >> (bits)) + (((sum) >> ((bits)-1)) & 1))
 #define clamped(value, least, most) ((value) < (least) ? (least) : (value) > (most) ? (most) : (value))
-#define requantized(sum)                                                                   \
-    (uint8_t) clamped(                                                                     \
-        rounded_shift((clamped(rounded_shift(sum, pre_shift), -32768, 32767) * multiplier + \
-                       (1 << 14)) >> 15,                                                   \
-                      shift) + zero_out,                                                   \
-        0, 255)

@@ -1,4 +1,4 @@
-"""Programs as C for a problem: what :class:`tuner.codegen.c_forms.CGenerator` writes of kernels
+"""Programs as C for a problem: what :class:`tuner.codegen.c_autovec.CGenerator` writes of kernels
 that state one (:meth:`Kernel.program`)."""
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The digest of a kernel's source: code that changed without a new version is another workload.
 
-It covers the kernel's module, the modules of its family that this imports (those in its folder,
-and those in this one) and the kernel's C forms. The contract all kernels inherit (``kernel.py`` and
-its parts) has no algorithm, and is left out.
+It covers the kernel's module and the modules of its family that this imports (those in its folder,
+and those in this one). The contract all kernels inherit (``kernel.py`` and its parts) has no
+algorithm, and is left out.
 
 Two sources have the same digest if they differ only in what cannot matter:
 
-- comments, layout and docstrings; in C forms comments, blanks and empty lines;
+- comments, layout and docstrings;
 - annotations, except those of class fields and of functions with a decorator that may read them;
 - files and their names: a module may move, and the way it is imported may change;
 - the version of Python: nodes are written by name without empty fields, not by ``ast.dump``.
@@ -36,7 +36,6 @@ _HERE = Path(__file__).parent
 _CONTRACT = frozenset(
     _HERE / name for name in ("kernel.py", "shapes.py", "sources.py", "__init__.py")
 )
-_C_FORMS = "c_forms"
 _DIGITS = 16
 _LAYOUT = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 """Fields of nodes that say how something is written, or follow from where it stands."""
@@ -45,12 +44,6 @@ _PLAIN_DECORATORS = frozenset(
     | {"property", "staticmethod"}
 )
 """None of them reads annotations."""
-_C_TOKEN = re.compile(
-    r"""(?P<kept>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
-    r"|/\*.*?\*/|//(?:\\\n|[^\n])*|[ \t\f\v]+",
-    re.DOTALL,
-)
-"""Strings and characters; comments and blanks."""
 _NAME = re.compile("\0([^\0]*)\0")
 """A name in a form: strings are written with escapes, so nothing else has this character."""
 
@@ -65,19 +58,11 @@ def source_digest(kernel: type) -> str:
 
 
 @cache
-def content_of(path: Path) -> bytes:
-    """A file of a kernel, as it was when this process first read it: what was digested is what is
-    compiled."""
-    return path.read_bytes()
-
-
-@cache
 def _digest_of(kernel: type) -> str:
     modules = [base.__module__ for base in kernel.__mro__ if _is_code_of_kernels(base)]
     waiting = [(name, path) for name in modules if (path := _file_of(name)) is not None]
     if not waiting or waiting[0][0] != kernel.__module__:
         return ""
-    own = waiting[0][1]
     families = {name.rpartition(".")[0]: path.parent for name, path in waiting}
     families.setdefault(_OWN_FAMILY, _HERE)
     found: dict[Path, _Source] = {}
@@ -86,26 +71,13 @@ def _digest_of(kernel: type) -> str:
         if path not in found and path not in _CONTRACT:
             found[path] = _source_of(path, name)
             waiting += found[path].family_modules(families)
-    forms = (own.parent / _C_FORMS).glob(f"{getattr(kernel, 'name', '')}.*")
-    parts = [
-        f"{path.name}\0{canonical_c(content_of(path).decode())}"
-        for path in forms
-        if path.suffix == ".c"
-    ]
-    parts += [source.canonical(families) for source in found.values()]
+    parts = [source.canonical(families) for source in found.values()]
     return _digest("\0".join(sorted(map(_digest, parts))))[:_DIGITS]
 
 
 def canonical_python(text: str | bytes) -> str:
     """The code of a module without what cannot matter, the same in every version of Python."""
     return _named(_written(_Stripped().visit(parse_module(text))), {})
-
-
-def canonical_c(text: str) -> str:
-    """C without comments and layout: one blank between what blanks or comments part, no blanks at
-    the ends of lines, no empty lines. Other ends of lines stay: they end directives."""
-    plain = _C_TOKEN.sub(lambda token: token["kept"] or " ", text)
-    return "\n".join(line for each in plain.splitlines() if (line := each.strip(" ")))
 
 
 @dataclass(frozen=True)
@@ -135,7 +107,7 @@ class _Source:
 
 @cache
 def _source_of(path: Path, module: str) -> _Source:
-    tree = parse_module(content_of(path))
+    tree = parse_module(path.read_bytes())
     imports: dict[str, list[str]] = {}
     for node in ast.walk(tree):
         for name, origin in _bound_by(node, module):

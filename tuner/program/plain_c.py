@@ -54,7 +54,7 @@ _RESERVED = re.compile(
     "asm|auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
     "inline|int|long|main|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|"
     "typeof|union|unsigned|void|volatile|while|u?int(8|16|32|64|ptr)_t|"
-    "held|kernel|release|scratch|clamped|requantized|rounded_shift|halide_.*|_.*_buffer|"
+    "held|kernel|release|scratch|clamped|halide_.*|_.*_buffer|"
     "VECTOR_BYTES|CONSTRAINT_VIOLATED|OUT_OF_MEMORY|UNALIGNED_HOST|"
     "(min|max|absd|div|mod|shl|shr|sat|abs|popcount|clz|ctz)_.*|.*_|.*_own|.*_(stride|extent)_\\d+"
 )

@@ -71,7 +71,7 @@ class TestC(GeneratorConformance):
 
 
 class TestProgramInC(GeneratorConformance):
-    """Of a pipeline that has no C form of its own."""
+    """Of an uploaded pipeline."""
 
     name = "c-autovec"
     params: ClassVar[dict[str, int]] = {"x": 40, "y": 6}

@@ -1,4 +1,4 @@
-"""C of programs for uploaded pipelines, on the simulated DSP."""
+"""C of programs, of uploaded pipelines and of kernels, on the simulated DSP."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import halide as hl
 import pytest
 
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
-from tuner.codegen.c_forms import CGenerator
+from tuner.codegen.c_autovec import CGenerator
 from tuner.codegen.portfolio import GENERATOR
 from tuner.conformance.patience import PATIENCE_S
 from tuner.jobs import tuning
 from tuner.jobs.tuning import keep_pipeline
 from tuner.keeping.memory_store import MemoryStore
-from tuner.kernels import find_kernel
+from tuner.kernels import find_kernel, kernel_names
 from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.paths import STATE_DIR_VARIABLE
 from tuner.problem.contract import Contract
@@ -24,6 +24,15 @@ from tuner.records.candidate import Candidate
 
 TARGET = find_target("hexagon-v66")
 PIPELINES = ("pyramid", "running_sum", "histogram", "exposure", "features", "strongest", "dense")
+ODD = {
+    "conv2d_u8": {"height": 5, "width": 3, "channels_in": 12, "channels_out": 33, "size": 3},
+    "depthwise_conv2d_u8": {"height": 5, "width": 7, "channels": 33, "stride": 2},
+    "avg_pool_u8": {"height": 3, "width": 2, "channels": 131, "size": 3},
+    "max_pool_u8": {"height": 7, "width": 5, "channels": 131},
+    "qconv2d_u8": {"height": 5, "width": 3, "channels_in": 12, "size": 3, "stride": 2, "before": 1},
+    "qdepthwise_conv2d_u8": {"height": 5, "width": 7, "channels": 33, "stride": 2},
+}
+IMAGES, PRODUCTS = {"width": 131, "height": 3}, {"m": 3, "n": 133, "k": 15}
 _OPEN = (Contract.NONE, Contract.HOST, Contract.STRIDE)
 _STATIC_ALONE = ("strongest",)
 """Of which Halide makes no code where sizes are open."""
@@ -46,6 +55,20 @@ def test_pipelines_of_every_kind_are_right_whatever_the_knobs():
                 config = generator.space(kernel, problem).sample(random)
                 artifact = generator.compile(Candidate(problem, config, generator.name))
                 assert measurer.measure(problem, artifact).measurement.verified
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", kernel_names())
+def test_kernels_are_right_for_odd_shapes(name: str):
+    """Under the weakest contract and the strictest."""
+    kernel, random = find_kernel(name), Random(name)
+    params = ODD.get(name, PRODUCTS if "gemm" in name else IMAGES)
+    with CGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
+        for contract in (Contract.NONE, Contract.STATIC):
+            problem = kernel.problem(params, contract, TARGET)
+            config = generator.space(kernel, problem).sample(random)
+            artifact = generator.compile(Candidate(problem, config, generator.name))
+            assert measurer.measure(problem, artifact).measurement.verified
 
 
 @pytest.mark.slow

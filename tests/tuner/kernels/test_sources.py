@@ -29,27 +29,20 @@ class Shifted(ScaleU8):
 
         return nothing(inputs, SHIFT + more)
 """
-LOOPS = """for (int y = 0; y < 4; ++y) {  /* rows */
-    to[y] = from[y] + 1;
-}
-"""
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
-    """A kernel with modules of its own and a C form, in a package."""
+    """A kernel with modules of its own, in a package."""
     package = "family."
     place = tmp_path / "family"
-    (place / "c_forms").mkdir(parents=True)
+    place.mkdir()
     files = {
         "__init__.py": "",
         "shifted.py": KERNEL.format(package=package),
         "pointers.py": "SHIFT = 1\n",
         "late.py": "def nothing(inputs, shift):\n    return [inputs[0] + shift]\n",
         "stranger.py": "SHIFT = 3\n",
-        "c_forms/shifted_u8.c": LOOPS,
-        "c_forms/shifted_u8.quads.c": LOOPS,
-        "c_forms/other_u8.c": LOOPS,
     }
     for name, content in files.items():
         (place / name).write_text(content)
@@ -69,7 +62,6 @@ def another_process() -> None:
         if module.split(".")[0] in ("shifted", "pointers", "late", "stranger", "family"):
             del sys.modules[module]
     for cached in (
-        sources.content_of,
         sources._digest_of,
         sources._source_of,
         sources._own_digest,
@@ -101,8 +93,6 @@ def test_code_that_changed_makes_another_workload(folder: Path) -> None:
         ("pointers.py", "True", "1.0"),
         ("late.py", "[0]", "[-1]"),
         ("late.py", "def nothing", "@staticmethod\ndef nothing"),
-        ("c_forms/shifted_u8.c", "+ 1", "+ 2"),
-        ("c_forms/shifted_u8.quads.c", "++y", "y ++"),
         ("shifted.py", "pointers import", "stranger import"),
     ):
         edit(folder / name, old, new)
@@ -121,12 +111,10 @@ def test_what_cannot_matter_does_not(folder: Path) -> None:
         ("shifted.py", "(inputs, SHIFT + more)", "(\n            inputs, SHIFT + more\n        )"),
         ("pointers.py", "SHIFT", "from __future__ import annotations\nimport sys\nSHIFT: int"),
         ("late.py", "def", '"""Does it."""\n\ndef'),
-        ("c_forms/shifted_u8.c", "/* rows */", "// all\n"),
-        ("c_forms/shifted_u8.c", "    to[y]", "\tto[y]"),
     ):
         edit(folder / name, old, new)
         assert source_now() == before, (name, new)
-    for name in ("stranger.py", "__init__.py", "c_forms/other_u8.c"):
+    for name in ("stranger.py", "__init__.py"):
         (folder / name).write_text("another = 1\n")
     assert source_now() == before
 
