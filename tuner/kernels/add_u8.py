@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tuner.kernels.kernel import BufferSpec, HalidePipeline, Param, WorkCounts
+from tuner.kernels.kernel import HalidePipeline, Param, WorkCounts
 from tuner.kernels.pixel import Pixel, at, clamped, constant
 from tuner.kernels.pointwise import Pointwise
 
@@ -58,23 +58,10 @@ def add_u8(height: size, width: size, a: u8[height, width], b: u8[height, width]
         Param("zero_out", 128, "zero point of the output", 0, 255, is_extent=False),
     )
 
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        shape = (params["height"], params["width"])
-        return (
-            BufferSpec("a", "uint8", shape, "input"),
-            BufferSpec("b", "uint8", shape, "input"),
-            BufferSpec("output", "uint8", shape, "output"),
-        )
-
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Beside two products per element: adding the bias on 16 bits, and narrowing, a byte.
-        elements = params["width"] * params["height"]
-        return WorkCounts(
-            macs=2 * elements,
-            lane_ops=3 * elements,
-            read_bytes=2 * elements,
-            written_bytes=elements,
-        )
+        pixels = params["width"] * params["height"]
+        return self.counts(params, macs=2 * pixels, lane_ops=3 * pixels)
 
     def pixel(self, params: Mapping[str, int]) -> Pixel:
         shift = params["shift"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.kernels.kernel import BufferSpec, HalidePipeline, Param, WorkCounts
-from tuner.kernels.pool import WINDOW, Pool, image
+from tuner.kernels.kernel import HalidePipeline, Param, WorkCounts
+from tuner.kernels.pool import WINDOW, Pool
 
 if TYPE_CHECKING:
     import halide as hl
@@ -46,14 +46,6 @@ def avg_pool_u8(height: size, width: size, channels: size,
         *WINDOW,
     )
 
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        height, width, channels = params["height"], params["width"], params["channels"]
-        rows, columns = (params["stride"] * (n - 1) + params["size"] for n in (height, width))
-        return (
-            image("input", (rows, columns, channels)),
-            image("output", (height, width, channels)),
-        )
-
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Bytes added down each column for every row of the output, 16 bits along the row, as sums
         # of sums or running ones; for each result a division (a product) and the narrowing.
@@ -62,12 +54,7 @@ def avg_pool_u8(height: size, width: size, channels: size,
         columns = source.shape[1]
         steps = min(math.log2(params["size"]), 2)
         sums = steps * height * channels * (columns + 2 * width)
-        return WorkCounts(
-            macs=0,
-            lane_ops=int(sums) + 3 * result.payload_bytes,
-            read_bytes=source.payload_bytes,
-            written_bytes=result.payload_bytes,
-        )
+        return self.counts(params, lane_ops=int(sums) + 3 * result.payload_bytes)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

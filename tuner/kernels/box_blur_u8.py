@@ -37,7 +37,7 @@ class BoxBlurU8(RowStencil):
         # Per pixel on 16 bits: the sum along the row (one vtmpy), two adds down the column, a
         # product; and the narrowing, a byte.
         pixels = params["width"] * params["height"]
-        return WorkCounts(macs=0, lane_ops=9 * pixels, read_bytes=pixels, written_bytes=pixels)
+        return self.counts(params, lane_ops=9 * pixels)
 
     def pixel(self, params: Mapping[str, int]) -> Pixel:
         total = constant(4)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.kernels.kernel import Array, BufferSpec
+from tuner.kernels.kernel import Array
 
 if TYPE_CHECKING:
     import halide as hl
@@ -25,25 +25,18 @@ SCALE_BITS = 31
 """``multiplier`` counts units of 2**-31."""
 LARGEST_BIAS = 1 << 16
 """Of random inputs: no larger than those of networks, or every output would saturate."""
+BUFFERS = ("bias", "multiplier", "numbers")
+"""``bias`` and ``multiplier`` (i32) by channel; ``numbers`` (u8): the zero points of input and
+output, the lowest and the highest output, and what else a kernel needs."""
 NUMBERS = 4
 _ZERO_OUT, _LOW, _HIGH = 1, 2, 3
-"""Places in ``numbers``; the zero point of the input is the first."""
+"""Places in ``numbers``."""
 
 
 def text(total: str, channel: str) -> str:
     """u8 of ``total``, an i32, of a ``channel``, in the text of a program."""
     scaled = f"i64({total}) * i64(multiplier[{channel}]) + (i64(1) << 30) >> 31"
     return f"max(min(u8_sat(({scaled}) + i64(numbers[1])), numbers[3]), numbers[2])"
-
-
-def buffers(channels: int, numbers: int = NUMBERS) -> tuple[BufferSpec, ...]:
-    """``bias`` and ``multiplier`` by channel; ``numbers``: the zero points of input and output, the
-    lowest and the highest output, and what else a kernel needs."""
-    return (
-        BufferSpec("bias", "int32", (channels,), "input", promised=False),
-        BufferSpec("multiplier", "int32", (channels,), "input", promised=False),
-        BufferSpec("numbers", "uint8", (numbers,), "input", promised=False),
-    )
 
 
 def inputs(channels: int, reach: int, rng: np.random.Generator) -> list[Array]:

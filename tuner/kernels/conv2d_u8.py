@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -94,6 +94,7 @@ def conv2d_u8(height: size, width: size, channels_in: size, channels_out: size,
         output[y, x, c] = {requantize.text("sums[y, x, c]")}
     return output
 """
+    unpromised: ClassVar[tuple[str, ...]] = ("bias",)
     params = (
         Param("height", 8, "rows of the input"),
         Param("width", 8, "pixels of a row of the input"),
@@ -105,18 +106,6 @@ def conv2d_u8(height: size, width: size, channels_in: size, channels_out: size,
         *requantize.params(pre_shift=6, shift=4),
     )
 
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        height, width, stride = params["height"], params["width"], params["stride"]
-        inner, outer, size = params["channels_in"], params["channels_out"], params["size"]
-        weights = (size, size, inner // QUAD, QUAD * outer)
-        output = (-(-height // stride), -(-width // stride), outer)
-        return (
-            BufferSpec("input", "uint8", (height, width, inner), "input"),
-            BufferSpec("weights", "int8", weights, "input"),
-            BufferSpec("bias", "int32", (outer,), "input", promised=False),
-            BufferSpec("output", "uint8", output, "output"),
-        )
-
     def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
         """Random; biases no larger than those of networks, or every output would saturate."""
         image, weights, bias = super().inputs(params, rng)
@@ -126,14 +115,9 @@ def conv2d_u8(height: size, width: size, channels_in: size, channels_out: size,
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Requantization narrows at least: to 16 bits, and to a byte.
-        specs = self.buffers(params)
-        outputs = specs[-1].payload_bytes
-        return WorkCounts(
-            macs=outputs * params["size"] ** 2 * params["channels_in"],
-            lane_ops=3 * outputs,
-            read_bytes=sum(spec.payload_bytes for spec in specs[:-1]),
-            written_bytes=outputs,
-        )
+        outputs = self.buffers(params)[-1].payload_bytes
+        taps = params["size"] ** 2 * params["channels_in"]
+        return self.counts(params, macs=outputs * taps, lane_ops=3 * outputs)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import ClassVar
 
 from tuner.kernels import requantize, tiling
 from tuner.kernels.conv2d_u8 import padded_text
 from tuner.kernels.kernel import (
-    BufferSpec,
     HalidePipeline,
     Kernel,
     Param,
@@ -54,6 +54,7 @@ def depthwise_conv2d_u8(height: size, width: size, channels: size,
         output[y, x, c] = {requantize.text("sums[y, x, c]")}
     return output
 """
+    unpromised: ClassVar[tuple[str, ...]] = ("weights",)
     params = (
         Param("height", 32, "rows of the input"),
         Param("width", 32, "pixels of a row of the input"),
@@ -63,26 +64,10 @@ def depthwise_conv2d_u8(height: size, width: size, channels: size,
         *requantize.params(pre_shift=4, shift=6),
     )
 
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        height, width, channels = params["height"], params["width"], params["channels"]
-        stride = params["stride"]
-        shape = (-(-height // stride), -(-width // stride), channels)
-        return (
-            BufferSpec("input", "uint8", (height, width, channels), "input"),
-            BufferSpec("weights", "int8", (_SIZE, _SIZE, channels), "input", promised=False),
-            BufferSpec("output", "uint8", shape, "output"),
-        )
-
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Requantization narrows at least: to 16 bits, and to a byte.
-        source, weights, output = self.buffers(params)
-        elements = output.payload_bytes
-        return WorkCounts(
-            macs=_SIZE * _SIZE * elements,
-            lane_ops=3 * elements,
-            read_bytes=source.payload_bytes + weights.payload_bytes,
-            written_bytes=elements,
-        )
+        outputs = self.buffers(params)[-1].payload_bytes
+        return self.counts(params, macs=_SIZE * _SIZE * outputs, lane_ops=3 * outputs)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

@@ -38,9 +38,7 @@ class Gaussian5x5U8(RowStencil):
         # Along the row three multiply-accumulates (1 needs none), down the column on 16 bits two
         # multiplies or shifts and two adds.
         pixels = params["width"] * params["height"]
-        return WorkCounts(
-            macs=3 * pixels, lane_ops=4 * 2 * pixels, read_bytes=pixels, written_bytes=pixels
-        )
+        return self.counts(params, macs=3 * pixels, lane_ops=4 * 2 * pixels)
 
     def pixel(self, params: Mapping[str, int]) -> Pixel:
         around = range(-_RADIUS, _RADIUS + 1)

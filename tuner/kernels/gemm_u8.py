@@ -15,7 +15,6 @@ import numpy as np
 
 from tuner.kernels import tiling
 from tuner.kernels.kernel import (
-    BufferSpec,
     HalidePipeline,
     Kernel,
     Param,
@@ -65,19 +64,8 @@ class GemmU8(Kernel):
     operand: ClassVar[str] = "uint8"
     total: ClassVar[str] = "uint32"
 
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        m, n, k = params["m"], params["n"], params["k"]
-        return (
-            BufferSpec("A", self.operand, (m, k), "input"),
-            BufferSpec("B", self.operand, (k, n), "input"),
-            BufferSpec("C", self.total, (m, n), "output"),
-        )
-
     def work(self, params: Mapping[str, int]) -> WorkCounts:
-        m, n, k = params["m"], params["n"], params["k"]
-        return WorkCounts(
-            macs=m * n * k, lane_ops=0, read_bytes=m * k + k * n, written_bytes=4 * m * n
-        )
+        return self.counts(params, macs=params["m"] * params["n"] * params["k"])
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

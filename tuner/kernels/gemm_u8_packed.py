@@ -16,7 +16,7 @@ from tuner.errors import UserError
 from tuner.kernels import gemm_u8, tiling
 from tuner.kernels.byte_sums import SIGN
 from tuner.kernels.gemm_u8 import QUAD, GemmU8
-from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Problem, WorkCounts
+from tuner.kernels.kernel import Array, HalidePipeline, Problem
 from tuner.space import Config, Constraint, Directive, KnobValue, Space, Steps
 
 _PACKED: dict[str, KnobValue] = {"reduction": "vrmpy", "pack_b": "ahead"}
@@ -60,11 +60,6 @@ class GemmU8Packed(GemmU8):
     summary = "matrix product, u8 x u8 -> u32, B packed ahead of time"
     text = gemm_u8.product("u8", "u32", QUADS, f"u32({QUADS_AT})")
 
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        a, b, c = super().buffers(params)
-        quads = -(-params["k"] // QUAD)
-        return a, b._replace(dtype="uint8", shape=(quads, QUAD * params["n"])), c
-
     def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
         """Random, with zeros where there is no row of B."""
         return self.allowed_inputs(params, super().inputs(params, rng))
@@ -78,10 +73,6 @@ class GemmU8Packed(GemmU8):
         quads = packed.reshape(-1, params["n"], QUAD)
         rows = np.ascontiguousarray(quads.swapaxes(1, 2)).reshape(-1, params["n"])[: params["k"]]
         return rows if self.operand == rows.dtype else (rows ^ SIGN).view(self.operand)
-
-    def work(self, params: Mapping[str, int]) -> WorkCounts:
-        read = sum(spec.payload_bytes for spec in self.buffers(params) if spec.role == "input")
-        return replace(super().work(params), read_bytes=read)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

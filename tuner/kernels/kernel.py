@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,7 +22,7 @@ from tuner.problem.target import Target
 from tuner.problem.tolerance import Tolerance
 from tuner.problem.workload import Param, Problem, Workload, checked_params
 from tuner.program import Program, ProgramError
-from tuner.program.bounds import Bounds, bounded
+from tuner.program.bounds import Bounds, bounded, shapes_of
 from tuner.program.interpretation import evaluated
 from tuner.program.parsing import parsed
 from tuner.space import Config, Directive, Space
@@ -43,6 +43,7 @@ __all__ = [
 """All that the author of a kernel imports, besides :mod:`tuner.space`."""
 
 Array = NDArray[Any]
+Values = tuple[tuple[str, int], ...]
 MAX_BUFFER_BYTES = 1 << 27
 """All buffers of a workload together: what fits the simulator's guest with room to spare."""
 
@@ -139,8 +140,8 @@ class Kernel(ABC):
     """A named, versioned algorithm that can be tuned.
 
     An author writes :attr:`name`, :attr:`summary` and :attr:`params`, the algorithm twice
-    (:meth:`reference` in NumPy, which decides what is right, and :meth:`pipeline` in Halide), its
-    :meth:`buffers`, and :meth:`space` with :meth:`schedule`; to leave out those two, inherit
+    (:attr:`text`, which decides what is right, and :meth:`pipeline` in Halide), and :meth:`space`
+    with :meth:`schedule`; to leave out those two, inherit
     :class:`tuner.uploaded.derived.DerivedKernel`, which derives them from the pipeline. All other
     methods have defaults to override where they do not fit.
 
@@ -172,6 +173,8 @@ class Kernel(ABC):
     text: ClassVar[str] = ""
     """The algorithm as the text of a program (:mod:`tuner.program`): extents are its sizes, and
     other parameters numbers, by their names."""
+    unpromised: ClassVar[tuple[str, ...]] = ()
+    """Inputs, such as small tables, to which no promise about strides and extents applies."""
 
     @property
     def source(self) -> str:
@@ -185,10 +188,6 @@ class Kernel(ABC):
         return self.name
 
     # What an author writes
-
-    @abstractmethod
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        """The arguments in calling order: inputs, then outputs."""
 
     @abstractmethod
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
@@ -209,6 +208,12 @@ class Kernel(ABC):
 
     # What has a default
 
+    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
+        """The arguments in calling order: inputs, then outputs. By default those of
+        :attr:`text`."""
+        extents = tuple((p.name, params[p.name]) for p in self.params if p.is_extent)
+        return _specs(self.text, self._numbers(params), extents, self.unpromised)
+
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         """The exact outputs, in NumPy, for inputs of the shapes :meth:`buffers` gives: what is
         right. By default those of :meth:`program`, interpreted."""
@@ -227,10 +232,22 @@ class Kernel(ABC):
 
         By default it touches every byte of the buffers once, and computes each of the output.
         """
+        counts = self.counts(params)
+        return replace(counts, lane_ops=counts.written_bytes)
+
+    def counts(
+        self,
+        params: Mapping[str, int],
+        *,
+        macs: int = 0,
+        lane_ops: int = 0,
+        permuted_bytes: int = 0,
+    ) -> WorkCounts:
+        """These counts, and every byte of the buffers once."""
         specs = self.buffers(params)
         written = sum(spec.payload_bytes for spec in specs if spec.role == "output")
         read = sum(spec.payload_bytes for spec in specs) - written
-        return WorkCounts(macs=0, lane_ops=written, read_bytes=read, written_bytes=written)
+        return WorkCounts(macs, lane_ops, read, written, permuted_bytes)
 
     def default_config(self, problem: Problem) -> Config:
         """The schedule a first-time user writes: vectorized at the native width, nothing else
@@ -324,10 +341,10 @@ class Kernel(ABC):
         :meth:`buffers` and :meth:`scalars` in their order: plain C is written of it. By default
         what :attr:`text` says; ``ProgramError`` if there is none.
         """
-        if not self.text:
-            raise ProgramError("it states no program")
-        numbers = (p.name for p in self.params if not p.is_extent)
-        return _parsed(self.text, tuple((name, params[name]) for name in numbers))
+        return _parsed(self.text, self._numbers(params))
+
+    def _numbers(self, params: Mapping[str, int]) -> Values:
+        return tuple((p.name, params[p.name]) for p in self.params if not p.is_extent)
 
     # What follows from it
 
@@ -368,13 +385,37 @@ class Kernel(ABC):
 
 
 @lru_cache(maxsize=_KEPT)
-def _parsed(text: str, numbers: tuple[tuple[str, int], ...]) -> Program:
+def _parsed(text: str, numbers: Values) -> Program:
+    if not text:
+        raise ProgramError("it states no program")
     return parsed(text, dict(numbers))
 
 
 @lru_cache(maxsize=_KEPT)
-def _bounded(program: Program, sizes: tuple[tuple[str, int], ...]) -> Bounds:
+def _bounded(program: Program, sizes: Values) -> Bounds:
     return bounded(program, dict(sizes))
+
+
+@lru_cache(maxsize=_KEPT)
+def _specs(
+    text: str, numbers: Values, extents: Values, unpromised: tuple[str, ...]
+) -> tuple[BufferSpec, ...]:
+    program = _parsed(text, numbers)
+    shapes = shapes_of(program, dict(extents))
+    kinds = {one.name: one.type for one in program.inputs}
+    for stage in program.stages:
+        kinds |= dict(zip(stage.arrays, stage.types, strict=True))
+    names = [one.name for one in program.inputs]
+    return tuple(
+        BufferSpec(
+            name,
+            kinds[name].dtype.name,
+            shapes[name],
+            "input" if name in names else "output",
+            promised=name not in unpromised,
+        )
+        for name in (*names, *program.outputs)
+    )
 
 
 def _random(spec: BufferSpec, rng: np.random.Generator) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tuner.kernels.kernel import BufferSpec, HalidePipeline, WorkCounts
+from tuner.kernels.kernel import HalidePipeline, WorkCounts
 from tuner.kernels.pixel import Pixel, at, entry
 from tuner.kernels.pointwise import Pointwise
 
@@ -25,27 +25,13 @@ def lut_u8(height: size, width: size, input: u8[height, width], table: u8[256]):
         output[y, x] = table[i32(input[y, x])]
     return output
 """
+    unpromised = ("table",)
     whole_vectors: ClassVar[bool] = True
-
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        shape = (params["height"], params["width"])
-        return (
-            BufferSpec("input", "uint8", shape, "input"),
-            BufferSpec("table", "uint8", (_ENTRIES,), "input", promised=False),
-            BufferSpec("output", "uint8", shape, "output"),
-        )
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Each vlut32 keeps what the others found: eight of them touch every element.
-        elements = params["width"] * params["height"]
-        found = _ENTRIES // _TABLE_READ * elements
-        return WorkCounts(
-            macs=0,
-            lane_ops=found,
-            read_bytes=elements + _ENTRIES,
-            written_bytes=elements,
-            permuted_bytes=found,
-        )
+        found = _ENTRIES // _TABLE_READ * params["width"] * params["height"]
+        return self.counts(params, lane_ops=found, permuted_bytes=found)
 
     def pixel(self, params: Mapping[str, int]) -> Pixel:
         return entry("table", at(0, 0))

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from functools import reduce
 
-from tuner.kernels.kernel import BufferSpec, HalidePipeline, Param, WorkCounts
-from tuner.kernels.pool import WINDOW, Pool, image
+from tuner.kernels.kernel import HalidePipeline, Param, WorkCounts
+from tuner.kernels.pool import WINDOW, Pool
 
 
 class MaxPoolU8(Pool):
@@ -40,28 +40,15 @@ def max_pool_u8(height: size, width: size, channels: size, input: u8[height, wid
         *WINDOW,
     )
 
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        height, width, channels = params["height"], params["width"], params["channels"]
-        stride = params["stride"]
-        return (
-            image("input", (height, width, channels)),
-            image("output", (-(-height // stride), -(-width // stride), channels)),
-        )
-
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Down each column of the input once for every row of the output, then along the row;
         # windows that overlap share what they have in common.
-        source, result = self.buffers(params)
+        result = self.buffers(params)[-1]
         height, width, channels = result.shape
         size, stride = params["size"], params["stride"]
         steps = size - 1 if stride >= size else math.log2(size)
         comparisons = steps * height * channels * (params["width"] + width)
-        return WorkCounts(
-            macs=0,
-            lane_ops=int(comparisons) or result.payload_bytes,
-            read_bytes=source.payload_bytes,
-            written_bytes=result.payload_bytes,
-        )
+        return self.counts(params, lane_ops=int(comparisons) or result.payload_bytes)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

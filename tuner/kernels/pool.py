@@ -9,7 +9,6 @@ where windows lie and how values combine, and share space and schedule.
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
 
 from tuner.kernels import tiling
 from tuner.kernels.kernel import BufferSpec, Kernel, Param, Problem
@@ -20,11 +19,6 @@ WINDOW = (
     Param("size", 3, "rows and columns of a window", 1, 7, is_extent=False),
     Param("stride", 2, "pixels from window to window, both ways", 1, 7, is_extent=False),
 )
-
-
-def image(role: Literal["input", "output"], shape: tuple[int, int, int]) -> BufferSpec:
-    """The u8 image of ``shape`` (rows, pixels of a row, channels) that is named for its role."""
-    return BufferSpec(role, "uint8", shape, role)
 
 
 class Pool(Kernel):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, WorkCounts
+from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
 from tuner.kernels.pointwise import Pointwise
 
 MULTIPLIER_BITS = 16
@@ -37,16 +37,7 @@ def qadd_u8(height: size, width: size, a: u8[height, width], b: u8[height, width
         output[y, x] = max(min(scaled, limits[1]), limits[0])
     return output
 """
-
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        shape = (params["height"], params["width"])
-        return (
-            BufferSpec("a", "uint8", shape, "input"),
-            BufferSpec("b", "uint8", shape, "input"),
-            BufferSpec("scales", "int32", (4,), "input", promised=False),
-            BufferSpec("limits", "uint8", (2,), "input", promised=False),
-            BufferSpec("output", "uint8", shape, "output"),
-        )
+    unpromised = ("scales", "limits")
 
     def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
         """Random; scales for outputs that seldom saturate."""
@@ -62,14 +53,8 @@ def qadd_u8(height: size, width: size, a: u8[height, width], b: u8[height, width
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Beside two products per element: adding the start on 16 bits, and narrowing, a byte.
-        *inputs, output = self.buffers(params)
-        elements = output.payload_bytes
-        return WorkCounts(
-            macs=2 * elements,
-            lane_ops=3 * elements,
-            read_bytes=sum(spec.payload_bytes for spec in inputs),
-            written_bytes=elements,
-        )
+        pixels = params["width"] * params["height"]
+        return self.counts(params, macs=2 * pixels, lane_ops=3 * pixels)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

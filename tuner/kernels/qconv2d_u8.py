@@ -13,7 +13,7 @@ import numpy as np
 
 from tuner.kernels import byte_sums, channel_scale
 from tuner.kernels.conv2d_u8 import QUAD, Conv2dU8, _flips_signs, _pixel_sums, sums_text
-from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param
+from tuner.kernels.kernel import Array, HalidePipeline, Param
 
 if TYPE_CHECKING:
     import halide as hl
@@ -42,23 +42,13 @@ def qconv2d_u8(height: size, width: size, channels_in: size, channels_out: size,
         output[y, x, c] = {channel_scale.text("sums[y, x, c]", "c")}
     return output
 """
+    unpromised = channel_scale.BUFFERS
     params = (
         *(param for param in Conv2dU8.params if param.is_extent),
         *(param for param in Conv2dU8.params if param.name in ("size", "stride")),
         Param("before", 0, "pixels above and left of the image", 0, 6, is_extent=False),
         Param("after", 0, "pixels below and right of the image", 0, 6, is_extent=False),
     )
-
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        inner, outer, size = params["channels_in"], params["channels_out"], params["size"]
-        weights = (size, size, inner // QUAD, QUAD * outer)
-        rows, columns = (windows(params, params[extent], size) for extent in ("height", "width"))
-        return (
-            BufferSpec("input", "uint8", (params["height"], params["width"], inner), "input"),
-            BufferSpec("weights", "int8", weights, "input"),
-            *channel_scale.buffers(outer),
-            BufferSpec("output", "uint8", (rows, columns, outer), "output"),
-        )
 
     def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
         """Random; scales for outputs that seldom saturate."""
@@ -134,12 +124,6 @@ def qconv2d_u8(height: size, width: size, channels_in: size, channels_out: size,
             output,
             {**stages, "scaled": scaled, "output": output},
         )
-
-
-def windows(params: Mapping[str, int], extent: int, size: int) -> int:
-    """How many windows there are along ``extent`` pixels: at least one."""
-    room = extent + params["before"] + params["after"] - size
-    return max(0, room) // params["stride"] + 1
 
 
 def repeated(table: hl.ImageParam) -> hl.Func:

@@ -11,8 +11,8 @@ import numpy as np
 from tuner.kernels import channel_scale
 from tuner.kernels.conv2d_u8 import padded_text
 from tuner.kernels.depthwise_conv2d_u8 import _PAIR, _SIZE, DepthwiseConv2dU8
-from tuner.kernels.kernel import Array, BufferSpec, HalidePipeline, Param, Problem, WorkCounts
-from tuner.kernels.qconv2d_u8 import repeated, windows
+from tuner.kernels.kernel import Array, HalidePipeline, Param, Problem
+from tuner.kernels.qconv2d_u8 import repeated
 from tuner.space import Config, Directive
 
 
@@ -40,22 +40,13 @@ def qdepthwise_conv2d_u8(height: size, width: size, channels: size,
         output[y, x, c] = {channel_scale.text("sums[y, x, c]", "c")}
     return output
 """
+    unpromised = ("weights", *channel_scale.BUFFERS)
     params = (
         *(param for param in DepthwiseConv2dU8.params if param.is_extent),
         *(param for param in DepthwiseConv2dU8.params if param.name == "stride"),
         Param("before", 1, "pixels above and left of the image", 0, 2, is_extent=False),
         Param("after", 1, "pixels below and right of the image", 0, 2, is_extent=False),
     )
-
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        height, width, channels = params["height"], params["width"], params["channels"]
-        rows, columns = (windows(params, extent, _SIZE) for extent in (height, width))
-        return (
-            BufferSpec("input", "uint8", (height, width, channels), "input"),
-            BufferSpec("weights", "int8", (_SIZE, _SIZE, channels), "input", promised=False),
-            *channel_scale.buffers(channels),
-            BufferSpec("output", "uint8", (rows, columns, channels), "output"),
-        )
 
     def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
         """Random; scales for outputs that seldom saturate."""
@@ -65,17 +56,6 @@ def qdepthwise_conv2d_u8(height: size, width: size, channels: size,
             rng.integers(-128, 128, weights.shape, np.int8),
             *channel_scale.inputs(params["channels"], channel_scale.LARGEST_BIAS, rng),
         ]
-
-    def work(self, params: Mapping[str, int]) -> WorkCounts:
-        # Requantization narrows at least: to 16 bits, and to a byte.
-        *inputs, output = self.buffers(params)
-        elements = output.payload_bytes
-        return WorkCounts(
-            macs=_SIZE * _SIZE * elements,
-            lane_ops=3 * elements,
-            read_bytes=sum(spec.payload_bytes for spec in inputs),
-            written_bytes=elements,
-        )
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

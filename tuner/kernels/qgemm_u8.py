@@ -18,7 +18,6 @@ from tuner.kernels import byte_sums, channel_scale
 from tuner.kernels.gemm_u8 import QUAD, GemmU8
 from tuner.kernels.kernel import (
     Array,
-    BufferSpec,
     HalidePipeline,
     Problem,
     WorkCounts,
@@ -55,12 +54,7 @@ def qgemm_u8(m: size, n: size, k: size, A: u8[m, k], B: u8[k, n], bias: i32[n], 
         C[y, x] = {channel_scale.text("sums[y, x]", "x")}
     return C
 """
-
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        a, b, _ = super().buffers(params)
-        m, n = params["m"], params["n"]
-        settings = channel_scale.buffers(n, _NUMBERS)
-        return a, b, *settings, BufferSpec("C", "uint8", (m, n), "output")
+    unpromised = channel_scale.BUFFERS
 
     def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
         """Random; scales for outputs that seldom saturate."""
@@ -74,13 +68,8 @@ def qgemm_u8(m: size, n: size, k: size, A: u8[m, k], B: u8[k, n], bias: i32[n], 
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Requantization narrows at least: to 16 bits, and to a byte.
-        *inputs, output = self.buffers(params)
-        return WorkCounts(
-            macs=output.payload_bytes * params["k"],
-            lane_ops=3 * output.payload_bytes,
-            read_bytes=sum(spec.payload_bytes for spec in inputs),
-            written_bytes=output.payload_bytes,
-        )
+        outputs = params["m"] * params["n"]
+        return self.counts(params, macs=outputs * params["k"], lane_ops=3 * outputs)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

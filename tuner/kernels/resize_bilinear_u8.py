@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from tuner.kernels import tiling
 from tuner.kernels.kernel import (
-    BufferSpec,
     HalidePipeline,
     Kernel,
     Param,
@@ -68,6 +67,7 @@ def resize_bilinear_u8(height: size, width: size, input: u8[
         output[y, x] = u8((128 - weight) * first + weight * second + 64 >> 7)
     return output
 """
+    unpromised = ("input",)
     params = (
         Param("width", 1024, "pixels of a row of the output", maximum=32768),
         Param("height", 32, "rows of the output", maximum=32768),
@@ -84,17 +84,6 @@ def resize_bilinear_u8(height: size, width: size, input: u8[
         ),
     )
 
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        rows, columns = (
-            -(-params[extent] * params[scale] >> _UNIT_BITS)
-            for extent, scale in (("height", "scale_y"), ("width", "scale_x"))
-        )
-        # Whatever the output's rows promise, the scale decides the length of the input's.
-        return (
-            BufferSpec("input", "uint8", (rows, columns), "input", promised=False),
-            BufferSpec("output", "uint8", (params["height"], params["width"]), "output"),
-        )
-
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Every row of the input that is used, resized: two look-ups, each in what a block lies
         # between, two products and their narrowing; and two products and narrowing for a pixel.
@@ -102,11 +91,10 @@ def resize_bilinear_u8(height: size, width: size, input: u8[
         pixels = result.payload_bytes
         resized = min(source.shape[0], 2 * params["height"]) * params["width"]
         lookups = 2 * -(-(_reach(params["scale_x"]) + 1) // _LUT_READ)
-        return WorkCounts(
+        return self.counts(
+            params,
             macs=2 * (resized + pixels),
             lane_ops=(lookups + 2) * resized + 2 * pixels,
-            read_bytes=source.payload_bytes,
-            written_bytes=pixels,
             permuted_bytes=lookups * resized,
         )
 

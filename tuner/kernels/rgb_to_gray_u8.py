@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from tuner.kernels import tiling
-from tuner.kernels.kernel import BufferSpec, HalidePipeline, Problem, WorkCounts
+from tuner.kernels.kernel import HalidePipeline, Problem, WorkCounts
 from tuner.kernels.pixel import Pixel, at, constant
 from tuner.kernels.pointwise import Pointwise
 from tuner.space import Config
@@ -35,22 +35,10 @@ def rgb_to_gray_u8(height: size, width: size, input: u8[height, 3 * width]):
     row: ClassVar[int] = 1
     whole_vectors: ClassVar[bool] = True
 
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        width, height = params["width"], params["height"]
-        return (
-            BufferSpec("input", "uint8", (height, _CHANNELS * width), "input"),
-            BufferSpec("output", "uint8", (height, width), "output"),
-        )
-
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Beside the products: the channels drawn apart, and 16-bit sums rounded and narrowed.
         pixels = params["width"] * params["height"]
-        return WorkCounts(
-            macs=_CHANNELS * pixels,
-            lane_ops=(_CHANNELS + 2) * pixels,
-            read_bytes=_CHANNELS * pixels,
-            written_bytes=pixels,
-        )
+        return self.counts(params, macs=_CHANNELS * pixels, lane_ops=(_CHANNELS + 2) * pixels)
 
     def pixel(self, params: Mapping[str, int]) -> Pixel:
         channels = enumerate(_WEIGHTS)

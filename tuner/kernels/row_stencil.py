@@ -9,12 +9,11 @@ space and schedule.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
 from tuner.kernels import tiling
-from tuner.kernels.kernel import BufferSpec, Kernel, Param, Problem
+from tuner.kernels.kernel import Kernel, Param, Problem
 from tuner.space import Config, Constraint, Directive, Knob, KnobValue, Space
 from tuner.space.directives import Steps, TailStrategy, tail
 
@@ -39,13 +38,6 @@ class RowStencil(Kernel):
         Param("width", 512, "pixels of a row"),
         Param("height", 64, "rows"),
     )
-
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        shape = params["height"], params["width"]
-        return (
-            BufferSpec("input", "uint8", shape, "input"),
-            BufferSpec("output", "uint8", shape, "output"),
-        )
 
     def space(self, problem: Problem) -> Space:
         params = problem.workload.params

@@ -37,7 +37,7 @@ class SobelU8(RowStencil):
         # and one vmpa), a difference and its absolute value at once for each, their sum; and the
         # narrowing, a byte.
         pixels = params["width"] * params["height"]
-        return WorkCounts(macs=0, lane_ops=13 * pixels, read_bytes=pixels, written_bytes=pixels)
+        return self.counts(params, lane_ops=13 * pixels)
 
     def pixel(self, params: Mapping[str, int]) -> Pixel:
         def smooth(dy: int) -> Pixel:

@@ -15,7 +15,6 @@ import numpy as np
 from tuner.kernels import tiling
 from tuner.kernels.kernel import (
     Array,
-    BufferSpec,
     HalidePipeline,
     Kernel,
     Param,
@@ -72,18 +71,11 @@ def softmax_u8(height: size, width: size, input: u8[height, width], table: i16[2
         output[y, x] = u8_sat((scaled >> bits[y] - 9) + 1 >> 1)
     return output
 """
+    unpromised = ("table",)
     params = (
         Param("width", 1024, "elements of a row"),
         Param("height", 32, "rows"),
     )
-
-    def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
-        shape = (params["height"], params["width"])
-        return (
-            BufferSpec("input", "uint8", shape, "input"),
-            BufferSpec("table", "int16", (_ENTRIES,), "input", promised=False),
-            BufferSpec("output", "uint8", shape, "output"),
-        )
 
     def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
         """Random elements; exponentials of a random step, or every row would be a flat one."""
@@ -97,11 +89,9 @@ def softmax_u8(height: size, width: size, input: u8[height, width], table: i16[2
         # adding up and scaling; and the narrowing, a byte.
         elements = params["width"] * params["height"]
         lookups = 2 * _ENTRIES // _TABLE_READ
-        return WorkCounts(
-            macs=0,
+        return self.counts(
+            params,
             lane_ops=(2 + lookups + 2 * 2 + 1) * elements,
-            read_bytes=elements + 2 * _ENTRIES,
-            written_bytes=elements,
             permuted_bytes=lookups // 2 * elements,  # a vlut16 makes two vectors at once
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from tuner.program.expressions import Expr, Load, ProgramError, Select, Variable, ordered
+from tuner.program.expressions import Expr, Load, ProgramError, Select, Variable, ordered, require
 from tuner.program.intervals import Interval, Patience, Scope, of_type, sum_of, unconditional_parts
 from tuner.program.loops import Loop, Program, Stage, Update
 from tuner.program.types import INDEX
@@ -95,6 +95,19 @@ class Bounds:
                 return None
             known[loop.index] = over
         return self.scope(known)
+
+
+def shapes_of(program: Program, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The shapes of inputs and outputs for ``sizes``, by name; :class:`ProgramError` for an input
+    that goes as far as it is read."""
+    scope, shapes = Bounds(program, sizes).scope(), {}
+    axes = {one.name: one.axes for one in program.inputs}
+    for name in program.outputs:
+        axes[name] = tuple(axis.bounds for axis in program.stage_of(name).axes)
+    for name, ends in axes.items():
+        require(all(ends), f"{name} has an axis without bounds")
+        shapes[name] = tuple(scope.of(end).high - scope.of(begin).low for begin, end in ends)
+    return shapes
 
 
 def bounded(
