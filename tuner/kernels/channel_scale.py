@@ -58,6 +58,16 @@ def reference(sums: Array, multiplier: Array, numbers: Array) -> Array:
     return made
 
 
+def settings(numbers: int = NUMBERS) -> tuple[hl.ImageParam, hl.ImageParam]:
+    """``multiplier`` and ``numbers`` of a pipeline."""
+    import halide as hl
+
+    multiplier = hl.ImageParam(hl.Int(32), 1, "multiplier")
+    made = hl.ImageParam(hl.UInt(8), 1, "numbers")
+    made.dim(0).set_bounds(0, numbers)
+    return multiplier, made
+
+
 def expression(total: hl.Expr, multiplier: hl.Expr, numbers: hl.ImageParam) -> hl.Expr:
     """u8 of ``total``, an i32, by the ``multiplier`` of its channel."""
     import halide as hl

@@ -14,7 +14,7 @@ there are fewer, with 64 channels of two or 32 of four.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from math import gcd
@@ -122,65 +122,11 @@ def conv2d_u8(height: size, width: size, channels_in: size, channels_out: size,
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl
 
-        c, x, y, i, j, quad = (hl.Var(name) for name in ("c", "x", "y", "i", "j", "quad"))
-        image = hl.ImageParam(hl.UInt(8), 3, "input")
-        weights = hl.ImageParam(hl.Int(8), 4, "weights")
-        bias = hl.ImageParam(hl.Int(32), 1, "bias")
-        size, stride = params["size"], params["stride"]
-        before = (size - 1) // 2
-        for dimension in (2, 3):
-            weights.dim(dimension).set_bounds(0, size)
-
-        # Whole vectors and tiles are computed at the edges too; the excess is not used.
-        every = (hl.Expr(), hl.Expr())
-        inner, width, height = (image.dim(d).extent() for d in range(3))
-        wide_image = hl.BoundaryConditions.repeat_edge(image, [(0, inner), every, every])
-        if size == 1:
-            edged = hl.Func("edged")
-            edged[c, x, y] = image[c, hl.clamp(x, 0, width - 1), hl.clamp(y, 0, height - 1)]
-        else:
-            zero = hl.u8(params["zero_in"])
-            edged = hl.BoundaryConditions.constant_exterior(
-                wide_image, zero, [every, (0, width), (0, height)]
-            )
-        padded = hl.Func("padded")
-        padded[c, x, y] = edged[c, x, y]
-        wide_weights = hl.BoundaryConditions.repeat_edge(
-            weights, [(0, weights.dim(0).extent()), every, every, every]
-        )
-        packed = hl.Func("packed")
-        flipped = _flips_signs(params)
-        weight = wide_weights[c, quad, i, j]
-        packed[c, quad, i, j] = byte_sums.flipped(weight) if flipped else weight
-        wide_bias = hl.BoundaryConditions.repeat_edge(bias, [(0, bias.dim(0).extent())])
-        start = hl.Func("start")
-        start[c] = wide_bias[c]
-
-        r = hl.RDom([(0, QUAD), (0, inner // QUAD), (0, size), (0, size)], "r")
-        sums = hl.Func("sums")
-        pixel = padded[QUAD * r.y + r.x, stride * x + r.z - before, stride * y + r.w - before]
-        weight = packed[QUAD * c + r.x, r.y, r.z, r.w]
-        stages = {"padded": padded, "packed": packed, "start": start, "sums": sums}
-        if flipped:
-            more = _pixel_sums(edged, inner, (x, y), stride if size == 1 else 1)
-            between = 1 if size == 1 else stride
-            window = sum(
-                more["pixel_sums"][between * x + j - before, between * y + i - before]
-                for i in range(size)
-                for j in range(size)
-            )
-            sums[c, x, y] = hl.reinterpret(hl.UInt(32), start[c]) - byte_sums.SIGN * window
-            sums[c, x, y] += hl.u32(pixel) * hl.u32(weight)
-            stages |= more
-        else:
-            sums[c, x, y] = start[c]
-            sums[c, x, y] += hl.i32(pixel) * hl.i32(weight)
-        scaled = hl.Func("scaled")
-        scaled[c, x, y] = requantize.expression(hl.reinterpret(hl.Int(32), sums[c, x, y]), params)
-        output = hl.Func("output")
-        output[c, x, y] = scaled[c, x, y]
-        return HalidePipeline(
-            (image, weights, bias), output, {**stages, "scaled": scaled, "output": output}
+        size, zero = params["size"], hl.u8(params["zero_in"])
+        return convolution(
+            params,
+            *(zero, (size - 1) // 2, size == 1),
+            lambda total, channel: requantize.expression(total, params),
         )
 
     def space(self, problem: Problem) -> Space:
@@ -205,6 +151,83 @@ def conv2d_u8(height: size, width: size, channels_in: size, channels_out: size,
     def textbook_config(self, problem: Problem) -> Config:
         buffers = self.buffers(problem.workload.params)
         return self.space(problem).nearest_config(_textbook(problem, buffers))
+
+
+def convolution(
+    params: Mapping[str, int],
+    zero: hl.Expr,
+    before: int,
+    edgeless: bool,
+    scaled_by: Callable[[hl.Expr, hl.Var], hl.Expr],
+    settings: Sequence[hl.ImageParam] = (),
+) -> HalidePipeline:
+    """The pipeline of a convolution whose first window begins ``before`` pixels before the image,
+    beyond which is ``zero`` (``edgeless``: no window reaches there). ``scaled_by`` makes a u8 of a
+    sum of a channel, by ``settings``."""
+    import halide as hl
+
+    c, x, y, i, j, quad = (hl.Var(name) for name in ("c", "x", "y", "i", "j", "quad"))
+    image = hl.ImageParam(hl.UInt(8), 3, "input")
+    weights = hl.ImageParam(hl.Int(8), 4, "weights")
+    bias = hl.ImageParam(hl.Int(32), 1, "bias")
+    size, stride = params["size"], params["stride"]
+    for dimension in (2, 3):
+        weights.dim(dimension).set_bounds(0, size)
+
+    # Whole vectors and tiles are computed at the edges too; the excess is not used.
+    every = (hl.Expr(), hl.Expr())
+    inner, width, height = (image.dim(d).extent() for d in range(3))
+    wide_image = repeated(image)
+    if edgeless:
+        edged = hl.Func("edged")
+        edged[c, x, y] = image[c, hl.clamp(x, 0, width - 1), hl.clamp(y, 0, height - 1)]
+    else:
+        edged = hl.BoundaryConditions.constant_exterior(
+            wide_image, zero, [every, (0, width), (0, height)]
+        )
+    padded = hl.Func("padded")
+    padded[c, x, y] = edged[c, x, y]
+    packed = hl.Func("packed")
+    flipped = _flips_signs(params)
+    weight = repeated(weights)[c, quad, i, j]
+    packed[c, quad, i, j] = byte_sums.flipped(weight) if flipped else weight
+    start = hl.Func("start")
+    start[c] = repeated(bias)[c]
+
+    r = hl.RDom([(0, QUAD), (0, inner // QUAD), (0, size), (0, size)], "r")
+    sums = hl.Func("sums")
+    pixel = padded[QUAD * r.y + r.x, stride * x + r.z - before, stride * y + r.w - before]
+    weight = packed[QUAD * c + r.x, r.y, r.z, r.w]
+    stages = {"padded": padded, "packed": packed, "start": start, "sums": sums}
+    if flipped:
+        more = _pixel_sums(edged, inner, (x, y), stride if edgeless else 1)
+        between = 1 if edgeless else stride
+        window = sum(
+            more["pixel_sums"][between * x + j - before, between * y + i - before]
+            for i in range(size)
+            for j in range(size)
+        )
+        sums[c, x, y] = hl.reinterpret(hl.UInt(32), start[c]) - byte_sums.SIGN * window
+        sums[c, x, y] += hl.u32(pixel) * hl.u32(weight)
+        stages |= more
+    else:
+        sums[c, x, y] = start[c]
+        sums[c, x, y] += hl.i32(pixel) * hl.i32(weight)
+    scaled = hl.Func("scaled")
+    scaled[c, x, y] = scaled_by(hl.reinterpret(hl.Int(32), sums[c, x, y]), c)
+    output = hl.Func("output")
+    output[c, x, y] = scaled[c, x, y]
+    return HalidePipeline(
+        (image, weights, bias, *settings), output, {**stages, "scaled": scaled, "output": output}
+    )
+
+
+def repeated(table: hl.ImageParam) -> hl.Func:
+    """``table`` with its last element along the innermost dimension repeated beyond it."""
+    import halide as hl
+
+    every = [(hl.Expr(), hl.Expr())] * (table.dimensions() - 1)
+    return hl.BoundaryConditions.repeat_edge(table, [(0, table.dim(0).extent()), *every])
 
 
 def _flips_signs(params: Mapping[str, int]) -> bool:

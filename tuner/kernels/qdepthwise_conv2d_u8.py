@@ -9,10 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from tuner.kernels import channel_scale
-from tuner.kernels.conv2d_u8 import padded_text
+from tuner.kernels.conv2d_u8 import padded_text, repeated
 from tuner.kernels.depthwise_conv2d_u8 import _PAIR, _SIZE, DepthwiseConv2dU8
 from tuner.kernels.kernel import Array, HalidePipeline, Param, Problem
-from tuner.kernels.qconv2d_u8 import repeated
 from tuner.space import Config, Directive
 
 
@@ -64,11 +63,9 @@ def qdepthwise_conv2d_u8(height: size, width: size, channels: size,
         image = hl.ImageParam(hl.UInt(8), 3, "input")
         weights = hl.ImageParam(hl.Int(8), 3, "weights")
         bias = hl.ImageParam(hl.Int(32), 1, "bias")
-        multiplier = hl.ImageParam(hl.Int(32), 1, "multiplier")
-        numbers = hl.ImageParam(hl.UInt(8), 1, "numbers")
+        multiplier, numbers = channel_scale.settings()
         for dimension in (1, 2):
             weights.dim(dimension).set_bounds(0, _SIZE)
-        numbers.dim(0).set_bounds(0, channel_scale.NUMBERS)
         width, height = (image.dim(d).extent() for d in (1, 2))
         stride, before = params["stride"], params["before"]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tuner.kernels import byte_sums, channel_scale
+from tuner.kernels.conv2d_u8 import repeated
 from tuner.kernels.gemm_u8 import QUAD, GemmU8
 from tuner.kernels.kernel import (
     Array,
@@ -22,7 +23,6 @@ from tuner.kernels.kernel import (
     Problem,
     WorkCounts,
 )
-from tuner.kernels.qconv2d_u8 import repeated
 from tuner.space import Config, Directive, Space
 from tuner.space.directives import Steps, TailStrategy, tail
 
@@ -76,9 +76,7 @@ def qgemm_u8(m: size, n: size, k: size, A: u8[m, k], B: u8[k, n], bias: i32[n], 
 
         x, y = hl.Var("x"), hl.Var("y")
         bias = hl.ImageParam(hl.Int(32), 1, "bias")
-        multiplier = hl.ImageParam(hl.Int(32), 1, "multiplier")
-        numbers = hl.ImageParam(hl.UInt(8), 1, "numbers")
-        numbers.dim(0).set_bounds(0, _NUMBERS)
+        multiplier, numbers = channel_scale.settings(_NUMBERS)
         sums_only = super().pipeline(params)
         a, b = sums_only.inputs
         depth = a.dim(0).extent()
