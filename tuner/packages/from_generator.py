@@ -4,7 +4,7 @@ Its arguments are what the program lists. Its parameters are the extents that it
 open, and how the other extents follow from those is measured: the algorithm is asked for its
 buffers at several sizes, and an extent that moves with them in any way but a linear one, element by
 element or in blocks (``(c + 31) // 32``), is refused.
-Scalars get values by which the outputs depend on the inputs. The Generator's own schedule is the
+Scalars have the values of its pipeline as an upload. The Generator's own schedule is the
 baseline, and the derived schedules are searched beside it.
 """
 
@@ -34,19 +34,12 @@ from tuner.problem.contract import Contract
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.problem.target import find_target
 from tuner.problem.workload import Param
-from tuner.uploaded import PipelineKernel, references
+from tuner.uploaded import PipelineKernel
 
 _STEPS = (1, 2, 5)
 """Multiples of an extent at which the others are looked at: a line through two is tested by a
 third, and by sizes that are no multiples."""
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
-_ENOUGH = 0.5
-"""The share of outputs that change with each input from which on scalars are left alone."""
-_GAIN = 0.02
-_PASSES = 2
-_SMALLER = 4
-_APART = 4
-"""Bits between the values of a scalar that are tried."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +63,7 @@ def write_package(
     draft = _Draft(package_name(folder), sources, found, dict(params or {}))
     kernel = algorithm_of(draft.package()).kernel
     sizes = {one.name: one for one in kernel.params if one.is_extent and one.minimum > 0}
-    values = _values(kernel, sizes)
+    values = {one.name: one.value for one in kernel.facts({}).scalars}
     buffers = _shapes(kernel, sizes, values)
     draft = replace(draft, values=values, sizes=sizes, buffers=buffers)
     made = PackageKernel(draft.package())
@@ -229,42 +222,6 @@ def _sum(extent: int, terms: Sequence[_Term], sizes: Mapping[str, Param]) -> str
     return " + ".join(told) + (f" {'+' if rest > 0 else '-'} {abs(rest)}" if rest else "")
 
 
-def _values(kernel: PipelineKernel, sizes: Mapping[str, Param]) -> dict[str, int]:
-    """Values of the scalars, by name. Those of the pipeline, unless little of an input is left in
-    its outputs (a multiplier of 1, shifted right by 16): then one scalar after the other takes the
-    power of two that leaves most. Tried on small buffers, if the pipeline takes such."""
-    params, facts = kernel.workload().params, kernel.facts({})
-    with suppress(UserError):
-        small = {name: max(one.minimum, one.default // _SMALLER) for name, one in sizes.items()}
-        params, facts = kernel.workload(small).params, kernel.facts(small)
-    values = {one.name: one.value for one in facts.scalars}
-    usual, other = (kernel.inputs(params, np.random.default_rng(seed)) for seed in (0, 1))
-    calls = [usual, *([*usual[:at], other[at], *usual[at + 1 :]] for at in range(len(usual)))]
-
-    def felt(changed: Mapping[str, int]) -> list[float]:
-        """For each input the share of the outputs that change with it."""
-        given = {**values, **changed}
-        scalars = tuple(replace(one, value=given[one.name]) for one in facts.scalars)
-        with suppress(UserError):  # values that the pipeline has no meaning for
-            first, *others = references(kernel.data, replace(facts, scalars=scalars), calls)
-            return [
-                max(float((a != b).mean()) for a, b in zip(first, one, strict=True))
-                for one in others
-            ]
-        return [0.0]
-
-    reached = felt({}) if facts.scalars else [1.0]
-    for one in facts.scalars * _PASSES:
-        if min(reached) >= _ENOUGH:
-            break
-        largest = int(np.iinfo(one.dtype).max).bit_length() - 1
-        for value in (1 << bit for bit in range(_APART, largest, _APART)):
-            shares = felt({one.name: value})
-            if sum(shares) > sum(reached) + _GAIN:
-                reached, values[one.name] = shares, value
-    return values
-
-
 @dataclass(frozen=True)
 class _Buffer:
     shape: Sequence[str | int]
@@ -318,6 +275,8 @@ class _Draft:
             raise UserError(
                 f"the Generator's {'buffer' if one.buffer else 'scalar'} {one.name} is of {kind}",
                 accepted=", ".join(known),
+                next_step="compute what follows from it beforehand, and pass that: integers of "
+                "fixed point, or a table of them",
             )
         if not one.buffer:
             value = (self.values or {}).get(one.name, 1)

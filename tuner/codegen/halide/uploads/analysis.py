@@ -579,7 +579,7 @@ def _loop_extent(loop: str, lowered: str) -> int:
     return max(extents, default=1)
 
 
-_DEFAULTS = {1: (16384,), 2: (256, 64), 3: (64, 32, 8), 4: (32, 16, 16, 1)}
+_DEFAULTS = {1: (16384,), 2: (256, 64), 3: (64, 32, 8), 4: (128, 8, 8, 1)}
 """Extents of an output by its dimensions, innermost first, until others are chosen: enough
 for vectors, and few enough that the unscheduled code runs in seconds."""
 _OTHERWISE = 4

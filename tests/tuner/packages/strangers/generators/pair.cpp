@@ -54,9 +54,9 @@ public:
     Output<Buffer<uint16_t, 2>> weighted{"weighted"};
 
     void generate() {
-        Var c("c"), x("x");
+        Var c("c"), x("x"), block("block");
         weighted(c, x) = u16(image(c, x)) * weights(c % 16, c / 16);
-        weighted.vectorize(c, natural_vector_size<uint16_t>(), TailStrategy::GuardWithIf);
+        weighted.split(c, block, c, 16, TailStrategy::GuardWithIf);
     }
 };
 
