@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,8 +211,7 @@ class Kernel(ABC):
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         """The arguments in calling order: inputs, then outputs. By default those of
         :attr:`text`."""
-        extents = tuple((p.name, params[p.name]) for p in self.params if p.is_extent)
-        return _specs(self.text, self._numbers(params), extents, self.unpromised)
+        return _specs(type(self), tuple(params.items()))
 
     def reference(self, params: Mapping[str, int], inputs: Sequence[Array]) -> list[Array]:
         """The exact outputs, in NumPy, for inputs of the shapes :meth:`buffers` gives: what is
@@ -341,10 +340,8 @@ class Kernel(ABC):
         :meth:`buffers` and :meth:`scalars` in their order: plain C is written of it. By default
         what :attr:`text` says; ``ProgramError`` if there is none.
         """
-        return _parsed(self.text, self._numbers(params))
-
-    def _numbers(self, params: Mapping[str, int]) -> Values:
-        return tuple((p.name, params[p.name]) for p in self.params if not p.is_extent)
+        numbers = (p.name for p in self.params if not p.is_extent)
+        return _parsed(self.text, tuple((name, params[name]) for name in numbers))
 
     # What follows from it
 
@@ -397,25 +394,20 @@ def _bounded(program: Program, sizes: Values) -> Bounds:
 
 
 @lru_cache(maxsize=_KEPT)
-def _specs(
-    text: str, numbers: Values, extents: Values, unpromised: tuple[str, ...]
-) -> tuple[BufferSpec, ...]:
-    program = _parsed(text, numbers)
-    shapes = shapes_of(program, dict(extents))
+def _specs(kernel: type[Kernel], params: Values) -> tuple[BufferSpec, ...]:
+    """Kept, because each best-query asks for some."""
+    program, unpromised = kernel().program(dict(params)), kernel.unpromised
+    shapes = shapes_of(program, dict(params))
     kinds = {one.name: one.type for one in program.inputs}
     for stage in program.stages:
         kinds |= dict(zip(stage.arrays, stage.types, strict=True))
-    names = [one.name for one in program.inputs]
-    return tuple(
-        BufferSpec(
-            name,
-            kinds[name].dtype.name,
-            shapes[name],
-            "input" if name in names else "output",
-            promised=name not in unpromised,
-        )
-        for name in (*names, *program.outputs)
-    )
+
+    def spec(name: str, role: Literal["input", "output"]) -> BufferSpec:
+        dtype, is_promised = kinds[name].dtype.name, name not in unpromised
+        return BufferSpec(name, dtype, shapes[name], role, is_promised)
+
+    inputs = [spec(one.name, "input") for one in program.inputs]
+    return (*inputs, *(spec(name, "output") for name in program.outputs))
 
 
 def _random(spec: BufferSpec, rng: np.random.Generator) -> Array:

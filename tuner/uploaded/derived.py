@@ -73,6 +73,8 @@ class DerivedKernel(Kernel):
         return derived.pixel(sizes)
 
     def program(self, params: Mapping[str, int]) -> Program:
+        if self.text:
+            return super().program(params)
         derived, sizes = self._derived_at(params)
         return _in_order(derived.program(sizes), self.buffers(params), self.scalars(params))
 
