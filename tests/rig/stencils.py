@@ -84,6 +84,21 @@ def wrapped(hl: Any) -> Any:
     return _named(hl, hl.u8(hl.u16(total) >> 8))
 
 
+def high(hl: Any) -> Any:
+    """The same, of which the upper byte is taken before its sign could matter."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded = _repeated(hl)
+    total = hl.i16(padded[x, y]) * 200 + hl.i16(padded[x + 3, y]) * 50
+    return _named(hl, hl.u8(total >> 8))
+
+
+def lost(hl: Any) -> Any:
+    """A sum of bytes that wraps around, and is clamped too late."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded = _repeated(hl)
+    return _named(hl, hl.clamp(padded[x, y] + padded[x + 1, y], hl.u8(0), hl.u8(255)))
+
+
 def above(hl: Any) -> Any:
     """Of rows above only, to one side."""
     x, y = hl.Var("x"), hl.Var("y")

@@ -103,16 +103,18 @@ class Values:
 def lowered(expression: Pixel, dtype: str = "uint8") -> tuple[Values, Placed]:
     """The values of ``expression``, and which of them is the output's row of bytes or halfwords.
 
-    ``NotAStencilError`` if sums take more than 16 bits, or weights more than 8, or ``dtype`` does
-    not hold the values.
+    Of values that bytes do not hold the low eight bits are stored. ``NotAStencilError`` if sums
+    take more than 16 bits, or weights more than 8, or ``dtype`` does not hold the halfwords.
     """
     bounds = BOUNDS[dtype]
+    lowering = _Lowering()
     if not _within(expression, bounds):
+        if bounds == _BYTE:
+            return lowering.values, lowering.low_bytes_of(expression)
         raise NotAStencilError(
             f"its values reach from {expression.low} to {expression.high}, "
             f"not {bounds[0]} to {bounds[1]}"
         )
-    lowering = _Lowering()
     find = lowering.bytes_of if bounds == _BYTE else lowering.halves_of
     return lowering.values, find(expression)
 
@@ -136,6 +138,10 @@ class _Lowering:
         if key not in self._known:
             self._known[key] = self._bytes(expression)
         return self._known[key]
+
+    def low_bytes_of(self, expression: Pixel) -> Placed:
+        """The low eight bits of ``expression``."""
+        return self._pack("vshuffeb", self.halves_of(expression))
 
     def halves_of(self, expression: Pixel) -> Placed:
         """``expression`` as halfwords, with a sign or without, whichever holds it."""
@@ -173,7 +179,7 @@ class _Lowering:
             return self._narrowed(shifted.parts[0], shifted.value)
         if kind == "abs" and (pair := self._difference(parts[0])):
             return self.values.made("vabsdiffub", pair, is_wide=False)
-        return self._pack("vshuffeb", self.halves_of(expression))
+        return self.low_bytes_of(expression)
 
     def _difference(self, inner: Pixel) -> list[Placed] | None:
         """The two bytes of which ``inner`` is the difference, if it is one."""
@@ -192,7 +198,7 @@ class _Lowering:
         """A minimum or maximum of what may be beyond bytes."""
         inner = _clamped_to_bytes(expression)
         if inner is None or not _within(inner, _SIGNED):
-            return self._pack("vshuffeb", self.halves_of(expression))
+            return self.low_bytes_of(expression)
         inner = _shifted_last(inner)
         if inner.kind == "shift":
             return self._narrowed(inner.parts[0], inner.value)

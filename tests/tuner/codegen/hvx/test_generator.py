@@ -24,7 +24,7 @@ from tuner.space import Config
 TARGET = find_target("hexagon-v66")
 KERNELS = ("box_blur_u8", "gaussian5x5_u8", "sobel_u8", "add_u8", "lut_u8", "rgb_to_gray_u8")
 UPLOADS = (
-    *("dilation", "ninth", "edges", "sharper", "wrapped", "above", "sharpen", "middle"),
+    *("dilation", "ninth", "edges", "sharper", "wrapped", "lost", "above", "sharpen", "middle"),
     *("blended", "brightest", "opaque", "toned", "tone_chain", "larger", "around"),
 )
 LARGER = ("larger", "around")
@@ -64,7 +64,7 @@ def measurer():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sobel_u8", "lut_u8", "larger", "middle", "blended"])
+@pytest.mark.parametrize("name", ["sobel_u8", "lut_u8", "larger", "middle", "blended", "lost"])
 def test_code_is_right_in_odd_shapes_under_every_contract(name, generator, measurer):
     """At knobs that a seed draws: the shapes and the knobs meet in other ways for each filter."""
     dice = random.Random(name)

@@ -40,6 +40,8 @@ def binomial(parts: list[Pixel]) -> Pixel:
         ("ninth", divided(total(NINE) + 4, 9)),
         ("sharper", maximum(minimum(5 * at(0, 0) - total(NINE[1::2]), 255), 0)),
         ("wrapped", (200 * at(0, 0) + 50 * at(3, 0)) >> 8),
+        ("high", (200 * at(0, 0) + 50 * at(3, 0)) >> 8),
+        ("lost", at(0, 0) + at(1, 0)),
         (
             "blended",
             (at(-1, 0, "image") + at(0, 1, "image") + 2 * at(0, 0, "other") + 2) >> 2,

@@ -113,7 +113,8 @@ class _Reading:
             raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
         axes = _AXES[: len(output.dimensions)]
         found = self._call(output.name, tuple(_Place(((axis, 1),), 0) for axis in axes))
-        return self._plain(found, output.types[0])
+        is_byte = output.types[0][1] == 8  # the generator stores the low bits
+        return found if is_byte else self._plain(found, output.types[0])
 
     def _call(self, name: str, places: tuple[Pixel | _Place, ...]) -> Pixel:
         """The value of a Func at ``places``."""
@@ -279,8 +280,9 @@ class _Reading:
         return _pixel(name, [self._place(one) for one in places], "" if alone else name)
 
     def _cast(self, node: Node, scope: Mapping[str, Any]) -> Pixel | _Place:
-        value = self._of(node["value"], scope)
         given, wanted = self._types[node["value"]], self._types[node]
+        shifted = self._shifted_in(node["value"], wanted[1], scope)
+        value = self._of(node["value"], scope) if shifted is None else shifted
         if isinstance(value, _Place):
             if wanted[0] == "float" or (value.terms and wanted != ("int", 32)):
                 raise NotAStencilError("it computes with coordinates, or with floats")
@@ -290,6 +292,21 @@ class _Reading:
         # Bits that are cut off may be wrong already; those that are added may not.
         return self._plain(value, given) if wanted[1] > given[1] else value
 
+    def _shifted_in(self, node: Node, bits: int, scope: Mapping[str, Any]) -> Pixel | None:
+        """``node``, if it is a shift right to the low ``bits`` of which no other bits come than
+        those of what it shifts, whose type that may overflow."""
+        is_call = node.kind == "Call" and node["name"] == "shift_right"
+        if not (is_call or node.kind == "Div"):
+            return None
+        shifted, by = node["args"] if is_call else (node["a"], node["b"])
+        if by.kind not in ("IntImm", "UIntImm") or (not is_call and by["value"].bit_count() != 1):
+            return None
+        amount = by["value"] if is_call else by["value"].bit_length() - 1
+        if not 0 <= amount <= self._types[shifted][1] - bits:
+            return None
+        value = self._of(shifted, scope)
+        return None if isinstance(value, _Place) else self._priced(value >> amount)
+
     def _combined(self, kind: str, a: Pixel, b: Pixel, types: tuple[Type, Type]) -> Pixel:
         if kind == "Add":
             return a + b
@@ -297,6 +314,8 @@ class _Reading:
             return a - b
         if kind == "Mul":
             return a * _known(b) if b.kind == "constant" else b * _known(a)
+        if kind in ("Min", "Max") and b == constant(_range(types[0])[kind == "Min"]):
+            return a  # its type's own end
         a, b = (self._plain(one, own) for one, own in zip((a, b), types, strict=True))
         if kind == "Div":
             return divided(a, _known(b))
