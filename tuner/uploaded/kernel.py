@@ -8,7 +8,6 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
 from tuner.codegen.halide.uploads.answers import NotTunableError
-from tuner.codegen.halide.uploads.program import program_of
+from tuner.codegen.halide.uploads.program import declared, program_of
 from tuner.codegen.halide.uploads.readers import output_bytes, outputs_in
 from tuner.codegen.halide.uploads.serialized import DamagedError
 from tuner.codegen.halide.uploads.stencils import pixel_of
@@ -152,7 +151,7 @@ class PipelineKernel(Kernel):
         return {"minimum values": lowest, "ramps": ramps}
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
-        """What follows from its definitions (``demands`` of the uploads), and every output once."""
+        """What its program asks for (:mod:`tuner.program.demands`), and every output once."""
         found = self.facts(params).demands
         return WorkCounts(
             macs=found.macs,
@@ -291,20 +290,9 @@ class PipelineKernel(Kernel):
     def program(self, params: Mapping[str, int]) -> Program:
         if isinstance(self._program, ProgramError):
             raise copy(self._program)
-        program = self._program
         facts = self.facts(params)
-        # Inputs and scalars are each in the order of their names.
-        scalars, buffers = (
-            zip(program.scalars, facts.scalars, strict=True),
-            zip(program.inputs, facts.inputs, strict=True),
-        )
-        ends = {own.name: (one.value, one.value) for own, one in scalars if one.decides}
-        ends |= {own.name: _ends(one) for own, one in buffers if one.ends}
-        arguments = tuple(
-            replace(one, low=ends[one.name][0], high=ends[one.name][1]) if one.name in ends else one
-            for one in program.arguments
-        )
-        return replace(program, arguments=arguments) if ends else program
+        scalars = [(one.value, one.value) if one.decides else () for one in facts.scalars]
+        return declared(self._program, [one.ends for one in facts.inputs], scalars)
 
     @cached_property
     def _program(self) -> Program | ProgramError:

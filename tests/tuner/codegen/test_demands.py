@@ -11,8 +11,9 @@ import halide as hl
 import pytest
 
 from tuner.codegen.halide.uploads.contents import checked
-from tuner.codegen.halide.uploads.demands import demands_of
-from tuner.space.derivation.facts import BufferFacts, Demands
+from tuner.codegen.halide.uploads.program import read_program
+from tuner.program.bounds import bounded
+from tuner.program.demands import Demands, demands_of
 
 X, Y, C = 512, 64, 3
 PIXELS = X * Y
@@ -264,11 +265,9 @@ JOBS = {
 
 def demands(made: Any, inputs: Mapping[str, tuple[str, tuple[int, ...]]], output: Any) -> Demands:
     contents = checked(hl.serialize_pipeline(hl.Pipeline(made)))
-    buffers = [
-        BufferFacts(name, kind, (0,) * len(extents), extents)
-        for name, (kind, extents) in inputs.items()
-    ]
-    return demands_of(contents, buffers, dict.fromkeys(contents.outputs, output))
+    extents = {**{name: own for name, (_, own) in inputs.items()}, contents.outputs[0]: output}
+    known = {name: ((0,) * len(own), own) for name, own in extents.items()}
+    return demands_of(bounded(read_program(contents, known=known), {}))
 
 
 @pytest.mark.parametrize("name", JOBS)

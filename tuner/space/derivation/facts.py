@@ -6,8 +6,10 @@ count what is needed of a stage if it is computed once, before everything that u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
+
+from tuner.program.demands import Demands
 
 EVERY_DIMENSION = "*"
 
@@ -132,19 +134,6 @@ class ScalarFacts:
 
 
 @dataclass(frozen=True)
-class Demands:
-    """The least that any code of a pipeline does in a call, as
-    :class:`tuner.kernels.kernel.WorkCounts` has it."""
-
-    macs: int = 0
-    macs_16: int = 0
-    macs_32: int = 0
-    lane_bytes: int = 0
-    merged_bytes: int = 0
-    read_bytes: int = 0
-
-
-@dataclass(frozen=True)
 class PipelineFacts:
     """A pipeline. ``stages`` come in the order of computation, an output last. ``outputs`` are in
     the order of the call, one for each value of a tuple. ``folds`` is true if mirrored coordinates
@@ -154,7 +143,7 @@ class PipelineFacts:
     outputs: tuple[BufferFacts, ...]
     stages: tuple[StageFacts, ...]
     scalars: tuple[ScalarFacts, ...] = ()
-    demands: Demands = Demands()
+    demands: Demands = field(default_factory=Demands)
     folds: bool = False
 
     @property

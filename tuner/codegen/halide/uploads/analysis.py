@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from math import prod
 from typing import Any, NamedTuple
 
 import halide as hl
@@ -26,7 +25,6 @@ from tuner.codegen.halide.uploads.contents import (
     placing,
 )
 from tuner.codegen.halide.uploads.defaults import amounts, lively
-from tuner.codegen.halide.uploads.demands import demands_of
 from tuner.codegen.halide.uploads.deserialized import Deserialized, deserialized
 from tuner.codegen.halide.uploads.expressions import (
     along_rows,
@@ -52,11 +50,13 @@ from tuner.codegen.halide.uploads.expressions import (
 )
 from tuner.codegen.halide.uploads.intrinsics import Type
 from tuner.codegen.halide.uploads.overflowing import told_overflow
-from tuner.codegen.halide.uploads.program import read_program
+from tuner.codegen.halide.uploads.program import declared, read_program
 from tuner.codegen.halide.uploads.rewriting import MIRRORS, mirrored, pinned, unmirrored
 from tuner.codegen.halide.uploads.unscheduling import without_schedule
-from tuner.program.bounds import Bounds
-from tuner.program.loops import Program, Update
+from tuner.program.bounds import Bounds, Box, bounded
+from tuner.program.demands import demands_of
+from tuner.program.intervals import Interval
+from tuner.program.loops import Update
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     BufferFacts,
@@ -87,6 +87,8 @@ _MOST_LANE_BITS = 32
 """HVX has no vectors of more."""
 _FEW_LANES = 8
 """Of vectors that are never computed: Halide finds the same in them as in longer ones."""
+_ONE = Interval(0, 0)
+"""Along an axis of what nothing needs."""
 _FILE = "lowered"
 _TARGET = "hexagon-32-noos-no_runtime"
 """Any will do: loops are read before vectors are made."""
@@ -144,44 +146,42 @@ def analyse(
     if may_fold and _folds(opened_with(unmirrored), inputs, outputs):
         return analyse(data, given, folds=True)
     texts = _definitions(opened)
-    numbered = checked(pinned(data, fixed))
     places = {one.name: (one.mins, one.extents) for one in (*inputs, *outputs)}
-    program = read_program(numbered, known=places)
-    steps = dict(zip(contents.funcs, _steps(program), strict=True))
-    text = _lower(opened).text
+    program = read_program(contents, known=places)
+    decided = [(one.value, one.value) if one.decides else () for one in scalars.values()]
+    bounds = bounded(declared(program, [()] * len(inputs), decided), {})
+    steps = dict(zip(contents.funcs, _steps(bounds), strict=True))
+    boxes = {
+        name: bounds.boxes.get(stage.name, (_ONE,) * len(stage.axes))
+        for name, stage in zip(contents.funcs, program.stages, strict=True)
+    }
     wrong = _wrong_in_vectors(opened, helpers)
     stages = [
-        _stage(name, opened, texts, helpers, text, outputs, wrong, steps[name])
+        _stage(name, opened, texts, helpers, boxes[name], outputs, wrong, steps[name])
         for name in opened.stages
         if name not in helpers
     ]
     inputs, outputs = list(map(sizes.loose, inputs)), list(map(sizes.loose, outputs))
     inputs = list(map(sizes.ranged, inputs))
-    written = {stage.name: stage.extents for stage in stages if stage.is_output}
     found = _chosen(pinned(data, told), contents, sizes, scalars)
     facts = PipelineFacts(
-        tuple(inputs),
-        tuple(outputs),
-        tuple(stages),
-        tuple(found),
-        demands_of(numbered, inputs, written),
-        folds,
+        tuple(inputs), tuple(outputs), tuple(stages), tuple(found), demands_of(bounds), folds
     )
-    fixed |= {one.name: one.value for one in found}
-    overflow = told_overflow(checked(pinned(data, fixed)), facts, sizes.ranges)
+    values = [(one.value, one.value) for one in found]
+    program = declared(program, [one.ends for one in inputs], values)
+    overflow = told_overflow(program, [sizes.ranges.get(one.name) for one in inputs])
     return {**asdict(facts), "params": sizes.params(), "overflow": overflow}
 
 
-def _steps(program: Program) -> list[list[list[int]]]:
+def _steps(bounds: Bounds) -> list[list[list[int]]]:
     """The extents of the reductions of each update of each stage, innermost first."""
-    bounds = Bounds(program, {})
     scope = bounds.scope()
 
     def extents(update: Update) -> list[int]:
         reduced = [loop.bounds for loop in update.loops[::-1] if loop.bounds]
         return [max(0, high - low + 1) for low, high in map(partial(bounds.extent, scope), reduced)]
 
-    return [list(map(extents, stage.updates)) for stage in program.stages]
+    return [list(map(extents, stage.updates)) for stage in bounds.program.stages]
 
 
 def _values(ends: Mapping[tuple[str, int], Ends]) -> dict[str, int]:
@@ -393,7 +393,7 @@ def _stage(
     opened: Deserialized,
     texts: Mapping[str, str],
     helpers: frozenset[str],
-    lowered: str,
+    box: Box,
     outputs: Sequence[BufferFacts],
     wrong: frozenset[str],
     steps: Sequence[Sequence[int]],
@@ -403,8 +403,7 @@ def _stage(
     bits = {bits for text in seen for bits in bits_of(text)} | {t.bits() for t in func.types()}
     dimensions = tuple(arg.name() for arg in func.args())
     own = output_names(name, len(func.types()))[0]
-    written = [buffer.extents for buffer in outputs if buffer.name == own]
-    extents = written[0] if written else _allocated(name, dimensions, lowered)
+    is_output = any(buffer.name == own for buffer in outputs)
     stages = {other for other in texts if other not in helpers and other != name}
     called = [call for text in seen for call, _ in calls_of(text)]
     known = frozenset(texts)
@@ -413,7 +412,7 @@ def _stage(
     return StageFacts(
         name=name,
         dimensions=dimensions,
-        extents=extents,
+        extents=tuple(high - low + 1 for low, high in reversed(box)),
         bits=max(kind.bits() for kind in func.types()),
         narrowest_bits=min(vector_bits),
         widest_bits=max(vector_bits),
@@ -430,8 +429,8 @@ def _stage(
         picks=bool(dimensions) and only_picks(texts[name], known, dimensions[0]),
         skipped=_is_skipped(name, texts),
         gathers=gathers(texts[name], known),
-        is_output=bool(written),
-        is_edge=not written and bool(_EDGES.match(name)),
+        is_output=is_output,
+        is_edge=not is_output and bool(_EDGES.match(name)),
         apart=any(
             reads_apart(texts[other], name, [arg.name() for arg in func.args()][:1])
             for other, func in opened.stages.items()
@@ -525,23 +524,6 @@ def _is_clamped(name: str, opened: Deserialized, texts: Mapping[str, str]) -> bo
     return True
 
 
-def _allocated(name: str, dimensions: Sequence[str], lowered: str) -> tuple[int, ...]:
-    """The extents of a stage computed before all that use it: those of its allocation, or of its
-    loops, for Halide gives a small one (of 128 bytes) a size alone."""
-    # Those of a tuple have an allocation for each value.
-    pattern = rf"^\s*allocate {re.escape(name)}(?:\.0)?\[([^\]]*)\]"
-    match = re.search(pattern, lowered, re.MULTILINE)
-    factors = match[1].split(" * ")[1:] if match else []
-    if not dimensions:
-        return ()
-    if len(factors) == 1 < len(dimensions):
-        extents = tuple(_loop_extent(f"{name}.s0.{one}", lowered) for one in dimensions)
-        factors = list(map(str, extents)) if factors == [str(prod(extents))] else []
-    if len(factors) != len(dimensions) or not all(_NUMBER.fullmatch(one) for one in factors):
-        raise NotTunableError(f"the size of its stage {name} cannot be told from its output's")
-    return tuple(int(one) for one in factors)
-
-
 def _update(func: hl.Func, index: int, steps: Sequence[int], known: frozenset[str]) -> UpdateFacts:
     name = func.name()
     places = [printed(arg) for arg in func.update_args(index)]
@@ -565,18 +547,6 @@ def _update(func: hl.Func, index: int, steps: Sequence[int], known: frozenset[st
         across=next(iter(across), ""),
         quads=is_dot(value) or is_byte_sum(value, name),
     )
-
-
-def _loop_extent(loop: str, lowered: str) -> int:
-    """The extent of a loop; those of one iteration are not in the text."""
-    pattern = rf"for \({re.escape(loop)}(?:\.rebased)?, (.*)\) {{"
-    extents = []
-    for found in re.findall(pattern, lowered):
-        extent = arguments_of(f"({found})", 0)[-1]
-        if not _NUMBER.fullmatch(extent):
-            raise NotTunableError(f"the extent of its loop {loop} is not fixed")
-        extents.append(int(extent))
-    return max(extents, default=1)
 
 
 _DEFAULTS = {1: (16384,), 2: (256, 64), 3: (64, 32, 8), 4: (128, 8, 8, 1)}

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
+from tuner.program.demands import Demands
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     BufferFacts,
-    Demands,
     PipelineFacts,
     ScalarFacts,
     StageFacts,

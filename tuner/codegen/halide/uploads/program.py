@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from keyword import iskeyword
 
 import numpy as np
@@ -85,6 +86,23 @@ def read_program(
     sizes, and no axis of an input is declared.
     """
     return _Reading(contents, known or {}).program(name)
+
+
+Range = Sequence[int]
+"""The least and the greatest value, or nothing: all of a type."""
+
+
+def declared(
+    program: loops.Program, inputs: Iterable[Range], scalars: Iterable[Range]
+) -> loops.Program:
+    """``program`` with these ranges of its inputs and scalars, each in their order."""
+    ranges = dict(zip((one.name for one in program.inputs), inputs, strict=True))
+    ranges |= zip((one.name for one in program.scalars), scalars, strict=True)
+    arguments = tuple(
+        replace(one, low=ranges[one.name][0], high=ranges[one.name][1]) if ranges[one.name] else one
+        for one in program.arguments
+    )
+    return replace(program, arguments=arguments)
 
 
 def _type(kind: HalideType) -> Type:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from math import prod
 from typing import Any
@@ -11,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from tuner.codegen.halide.uploads.contents import checked
-from tuner.codegen.halide.uploads.program import read_program
+from tuner.codegen.halide.uploads.program import declared, read_program
 from tuner.program.bounds import bounded
 from tuner.program.interpretation import evaluated
-from tuner.program.loops import Scalar
 
 
 def reference(
@@ -32,19 +30,14 @@ def reference(
     """
     places = {one["name"]: (one["mins"], one["extents"]) for one in chain(inputs, outputs)}
     program = read_program(checked(data[:pipeline_bytes]), known=places)
-    values = dict(zip((one.name for one in program.scalars), scalars.values(), strict=True))
-    arguments = tuple(
-        replace(one, low=values[one.name], high=values[one.name])
-        if isinstance(one, Scalar)
-        else one
-        for one in program.arguments
-    )
+    own = (one.name for one in program.scalars)
+    values = dict(zip(own, scalars.values(), strict=True))
+    program = declared(program, [()] * len(inputs), [(one, one) for one in values.values()])
     position, arrays, firsts = pipeline_bytes, {}, {}
-    for own, one in zip(program.inputs, inputs, strict=True):
+    for buffer, one in zip(program.inputs, inputs, strict=True):
         flat = np.frombuffer(data, one["dtype"], prod(one["extents"]), position)
         position += flat.nbytes
-        arrays[own.name] = flat.reshape(one["extents"][::-1])
-        firsts[own.name] = one["mins"][::-1]
-    bounds = bounded(replace(program, arguments=arguments), {})
-    found = evaluated(bounds, arrays, values, firsts)
+        arrays[buffer.name] = flat.reshape(one["extents"][::-1])
+        firsts[buffer.name] = one["mins"][::-1]
+    found = evaluated(bounded(program, {}), arrays, values, firsts)
     return b"".join(array.tobytes() for array in found.values())
