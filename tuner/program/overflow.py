@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tuner.program.bounds import Bounds, bounded, computed
 from tuner.program.expressions import Binary, Expr, loads_in
 from tuner.program.intervals import Interval, Scope, of_type
-from tuner.program.loops import Buffer, Program, Stage, Update
+from tuner.program.loops import Program, Stage, Update
 from tuner.program.printing import text_of
 
 _NARROWEST = 8
@@ -50,15 +50,15 @@ def overflows(bounds: Bounds) -> list[Overflow]:
 
 
 def without_overflow(program: Program, sizes: Mapping[str, int]) -> Program | None:
-    """``program`` with inputs of more than 8 bits declared to be as much smaller, by a power of
-    two, as excludes undefined overflow; ``None`` if nothing does."""
+    """``program`` with arguments of more than 8 bits declared to be as much smaller, by a power of
+    two, as excludes undefined overflow; ``None`` if nothing does. Those of one value keep it."""
 
     def narrowed(bits: int) -> Program:
         return replace(
             program,
             arguments=tuple(
                 replace(one, low=-(-one.low >> bits), high=one.high >> bits)
-                if isinstance(one, Buffer) and one.type.bits > _NARROWEST
+                if one.low < one.high and one.type.bits > _NARROWEST
                 else one
                 for one in program.arguments
             ),
@@ -67,7 +67,7 @@ def without_overflow(program: Program, sizes: Mapping[str, int]) -> Program | No
     def overflowing(bits: int) -> bool:
         return bool(overflows(bounded(narrowed(bits), sizes)))
 
-    most = max((one.type.bits - 2 for one in program.inputs), default=0)  # to -1, 0 and 1
+    most = max((one.type.bits - 2 for one in program.arguments), default=0)  # to -1, 0 and 1
     if overflowing(most):
         return None
     return narrowed(bisect_left(range(most), 1, key=lambda bits: not overflowing(bits)))

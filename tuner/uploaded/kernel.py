@@ -291,7 +291,7 @@ class PipelineKernel(Kernel):
         if isinstance(self._program, ProgramError):
             raise copy(self._program)
         facts = self.facts(params)
-        scalars = [(one.value, one.value) if one.decides else () for one in facts.scalars]
+        scalars = [(one.value, one.value) if one.decides else one.ends for one in facts.scalars]
         return declared(self._program, [one.ends for one in facts.inputs], scalars)
 
     @cached_property

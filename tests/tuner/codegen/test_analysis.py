@@ -337,6 +337,24 @@ def test_overflow_is_told_with_ranges_that_exclude_it():
             assert values.max() <= ranges[f"{name}_most"]
 
 
+@pytest.mark.slow
+def test_scalars_may_be_declared_too():
+    data = made(
+        "s, h = hl.Param(hl.Int(32), 's'), hl.Func('h')\n"
+        "h[x, y] = hl.i32(image[x, y]) * s\nout = hl.Pipeline(h)"
+    )
+    sizes = {"x": 64, "y": 4, "s": 9}
+    assert not analyse_pipeline(data, sizes).overflow  # at that value, which is all it is
+    told = analyse_pipeline(data, {**sizes, "s_most": 1 << 24}).overflow
+    ranges = {name: int(value) for name, value in re.findall(r"-p (\w+)=(-?\d+)", told)}
+    assert ranges.keys() == {"s_least", "s_most"}
+    found = analyse_pipeline(data, {**sizes, **ranges})
+    assert not found.overflow
+    assert found.facts.scalars[0].ends == tuple(ranges.values())
+    with pytest.raises(UserError, match="its scalar s is 9, and declared from 10 to"):
+        analyse_pipeline(data, {**sizes, "s_least": 10})
+
+
 def _analysed(data, sizes, is_open):
     return analyse_pipeline(data, dict(sizes), is_open=is_open)
 

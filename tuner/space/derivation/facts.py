@@ -125,12 +125,15 @@ class BufferFacts:
 @dataclass(frozen=True)
 class ScalarFacts:
     """A value that the caller passes: its NumPy dtype, and what it is at these sizes. It
-    ``decides`` if other elements would be read or stored, or others as often, at another value."""
+    ``decides`` if other elements would be read or stored, or others as often, at another value.
+    ``ends`` are the least and greatest value that it is declared to have; empty for those of the
+    type."""
 
     name: str
     dtype: str
     value: int
     decides: bool = False
+    ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

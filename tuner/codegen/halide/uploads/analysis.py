@@ -167,9 +167,10 @@ def analyse(
     facts = PipelineFacts(
         tuple(inputs), tuple(outputs), tuple(stages), tuple(found), demands_of(bounds), folds
     )
-    values = [(one.value, one.value) for one in found]
+    values = [one.ends or (one.value, one.value) for one in found]
     program = declared(program, [one.ends for one in inputs], values)
-    overflow = told_overflow(program, [sizes.ranges.get(one.name) for one in inputs])
+    names = [*(one.name for one in inputs), *(one.name for one in found)]
+    overflow = told_overflow(program, list(map(sizes.ranges.get, names)))
     return {**asdict(facts), "params": sizes.params(), "overflow": overflow}
 
 
@@ -227,11 +228,10 @@ def _chosen(
 ) -> list[ScalarFacts]:
     """The scalars with values at which outputs follow inputs, where nobody chose them. Bounds keep
     theirs, and those that decide places, on which ``data`` does not depend."""
-    values = {name: one.value for name, one in usual.items()}
     decisive = {name for name, one in usual.items() if one.decides}
     ends = bounding(contents).keys() - amounts(contents)
     free = sizes.unchosen() - decisive - ends
-    values = lively(checked(data), values, free)
+    values = lively(checked(data), usual, free)
     return [sizes.chosen(one, values[name]) for name, one in usual.items()]
 
 
@@ -584,7 +584,7 @@ class Sizes:
     _names: dict[str, dict[str, Any]] = field(default_factory=dict)
     _scalars: dict[str, str] = field(default_factory=dict)
     ranges: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """By input, the parameters that its elements are declared by."""
+    """By input or scalar, the parameters that its values are declared by."""
     _first: tuple[int, ...] = ()
     _dimensions: tuple[str, ...] = ()
 
@@ -627,13 +627,17 @@ class Sizes:
         return Ends(0, extent, is_free=True)
 
     def scalar(self, name: str, dtype: str, usual: int) -> ScalarFacts:
-        """The scalar input ``name``: its value is a parameter."""
+        """The scalar input ``name``: its value is a parameter, and so is its range."""
         own = self._named(name, f"scalar_{len(self._names)}")
         least, most = _whole(dtype)
-        doc = f"value of the scalar {name}"
-        self._add(own, usual, doc, minimum=least, maximum=most, is_extent=False)
+        self._add(own, usual, f"value of {name}", minimum=least, maximum=most, is_extent=False)
         self._scalars[name] = own
-        return ScalarFacts(name, dtype, self.given.get(own, usual))
+        ends = self._ends(name, dtype, f"{name} is", f"its scalar {name} is")
+        value = self.given.get(own, usual)
+        if ends and not ends[0] <= value <= ends[1]:
+            declared = f"declared from {ends[0]} to {ends[1]}"
+            raise NotTunableError(f"its scalar {name} is {value}, and {declared}; choose {own} too")
+        return ScalarFacts(name, dtype, value, ends=ends)
 
     def unchosen(self) -> set[str]:
         """The scalars that have no given value."""
@@ -660,23 +664,24 @@ class Sizes:
     def ranged(self, buffer: BufferFacts) -> BufferFacts:
         """Input ``buffer`` with the range that its elements are declared to have, which has
         parameters too where it matters: those of bytes overflow nothing that is added up."""
-        least, most = whole = _whole(buffer.dtype)
-        if np.dtype(buffer.dtype).itemsize < _DECLARED_BYTES:
-            return buffer
-        ends, named = [], []
+        name = buffer.name
+        doc = f"elements of {name} are, as results are verified"
+        return replace(buffer, ends=self._ends(name, buffer.dtype, doc, f"its input {name} has"))
+
+    def _ends(self, name: str, dtype: str, doc: str, what: str) -> tuple[int, ...]:
+        """The range that values are declared to have, if it is not that of their type."""
+        if np.dtype(dtype).itemsize < _DECLARED_BYTES:
+            return ()
+        least, most = whole = _whole(dtype)
         limits: dict[str, Any] = {"minimum": least, "maximum": most, "is_extent": False}
-        for end, usual in (("least", least), ("most", most)):
-            own = self._named(f"{buffer.name}_{end}", end)
-            doc = f"{end} that elements of {buffer.name} are, as results are verified"
-            self._add(own, usual, doc, **limits, is_optional=True)
-            ends.append(self.given.get(own, usual))
-            named.append(own)
-        self.ranges[buffer.name] = named[0], named[1]
-        if ends[0] > ends[1]:
-            raise NotTunableError(
-                f"the elements of its input {buffer.name} are declared from {ends[0]} to {ends[1]}"
-            )
-        return replace(buffer, ends=() if ends == [*whole] else tuple(ends))
+        named = [self._named(f"{name}_{end}", end) for end in ("least", "most")]
+        for own, end, usual in zip(named, ("least", "most"), whole, strict=True):
+            self._add(own, usual, f"{end} that {doc}", **limits, is_optional=True)
+        self.ranges[name] = named[0], named[1]
+        low, high = (self.given.get(own, usual) for own, usual in zip(named, whole, strict=True))
+        if low > high:
+            raise NotTunableError(f"{what} declared from {low} to {high}")
+        return () if (low, high) == whole else (low, high)
 
     def params(self) -> list[dict[str, Any]]:
         """The parameters there are: name, default, range, and what they mean."""

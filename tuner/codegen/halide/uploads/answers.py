@@ -376,7 +376,14 @@ _FACTS: dict[str, Read[Any]] = {
     "folds": _switch,
     "scalars": _several(
         MOST_BUFFERS,
-        _object(ScalarFacts, name=_name, dtype=_one_of(*_DTYPES), value=_word, decides=_switch),
+        _object(
+            ScalarFacts,
+            name=_name,
+            dtype=_one_of(*_DTYPES),
+            value=_word,
+            decides=_switch,
+            ends=_several(2, _word),
+        ),
     ),
     "demands": _object(Demands, **{one.name: _count(_MOST_DEMAND) for one in fields(Demands)}),
 }

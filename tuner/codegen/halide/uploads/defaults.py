@@ -8,24 +8,22 @@ input, as far as that is had without overflow that Halide leaves undefined.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from statistics import mean
 
 import numpy as np
 from numpy.random import default_rng  # loaded before files cannot be opened
 
-from tuner.codegen.halide.uploads.answers import NotTunableError
 from tuner.codegen.halide.uploads.contents import (
     Contents,
     definitions_of,
     expressions_in,
 )
-from tuner.codegen.halide.uploads.program import read_program
+from tuner.codegen.halide.uploads.program import declared, read_program
 from tuner.program.bounds import Bounds, bounded
 from tuner.program.expressions import ProgramError
 from tuner.program.interpretation import Array, evaluated
-from tuner.program.loops import Buffer, Scalar
 from tuner.program.overflow import overflows
+from tuner.space.derivation.facts import ScalarFacts
 
 _EXTENTS = {0: 128, 1: 2}
 _OTHERWISE = 2
@@ -55,23 +53,27 @@ _SHIFTING = {
 """Calls that shift by one of their arguments."""
 
 
-def lively(contents: Contents, values: Mapping[str, int], free: Collection[str]) -> dict[str, int]:
-    """``values`` of all scalars, of which those that are ``free`` may be others, with which outputs
-    follow inputs. No place depends on them."""
+def lively(
+    contents: Contents, scalars: Mapping[str, ScalarFacts], free: Collection[str]
+) -> dict[str, int]:
+    """Values of all scalars, of which those that are ``free`` may have others than they do, with
+    which outputs follow inputs. No place depends on them."""
+    values = {name: one.value for name, one in scalars.items()}
     if not free:
-        return dict(values)
+        return values
     try:
-        return _Search(contents, values).found(free)
-    except (ProgramError, NotTunableError):  # nothing is known of it
-        return dict(values)
+        return _Search(contents, scalars).found(values, free)
+    except ProgramError:  # nothing is known of it
+        return values
 
 
 class _Search:
-    def __init__(self, contents: Contents, values: Mapping[str, int]) -> None:
-        self._program = read_program(contents)
-        self._values = dict(values)
+    def __init__(self, contents: Contents, scalars: Mapping[str, ScalarFacts]) -> None:
+        program = read_program(contents)
+        ranges = [one.ends for one in scalars.values()]
+        self._program = declared(program, [()] * len(program.inputs), ranges)
         # Of both, scalars come in the order of their names.
-        self._scalars = dict(zip(sorted(values), self._program.scalars, strict=True))
+        self._scalars = dict(zip(scalars, self._program.scalars, strict=True))
         self._shifts = amounts(contents)
         self._left = _MOST_STEPS
         self._steps = sum(
@@ -86,9 +88,9 @@ class _Search:
         self._bounds = bounded(self._program, sizes)
         self._inputs, self._others = (_random(self._bounds, seed) for seed in (1, 2))
 
-    def found(self, free: Collection[str]) -> dict[str, int]:
+    def found(self, values: Mapping[str, int], free: Collection[str]) -> dict[str, int]:
         """The values at which most changes. Wide scalars scale; narrow ones are offsets, mostly."""
-        best, alive = self._values, self._alive(self._values)
+        best, alive = dict(values), self._alive(values)
         allowed = self._overflowing(best) if min(alive) < _ALIVE_BITS else set()
         order = sorted(free, key=lambda name: (-self._scalars[name].type.bits, name))
         for name in _ROUNDS * order:
@@ -103,11 +105,11 @@ class _Search:
         return best
 
     def _candidates(self, name: str) -> Iterator[int]:
-        kind = self._scalars[name].type
-        if name in self._shifts:
-            yield from _SHIFTS
-        else:
-            yield from (1 << bits for bits in range(2, kind.bits - 1, _BITS_APART))
+        own = self._scalars[name]
+        powers = (1 << bits for bits in range(2, own.type.bits - 1, _BITS_APART))
+        for value in _SHIFTS if name in self._shifts else powers:
+            if own.low <= value <= own.high:
+                yield value
 
     def _alive(self, values: Mapping[str, int]) -> list[float]:
         """For each input the entropy, in bits, of what outputs change by with it."""
@@ -125,14 +127,8 @@ class _Search:
 
     def _overflowing(self, values: Mapping[str, int]) -> set[tuple[str, int | None]]:
         """Where there is overflow that is undefined."""
-        known = {one.name: values[name] for name, one in self._scalars.items()}
-        arguments: tuple[Scalar | Buffer, ...] = tuple(
-            replace(one, low=known[one.name], high=known[one.name])
-            if isinstance(one, Scalar)
-            else one
-            for one in self._program.arguments
-        )
-        program = replace(self._program, arguments=arguments)
+        known = [(values[name], values[name]) for name in self._scalars]
+        program = declared(self._program, [()] * len(self._program.inputs), known)
         found = overflows(bounded(program, self._bounds.sizes))
         return {(one.stage, one.update) for one in found}
 

@@ -12,9 +12,9 @@ _MOST_TOLD = 300
 
 
 def told_overflow(program: Program, names: Sequence[tuple[str, str] | None]) -> str:
-    """Where ``program``, which has no sizes, may overflow so, and ranges of its inputs that exclude
-    it; empty if it nowhere does. ``names`` are those of the parameters by which the elements of
-    each input are declared, where they are."""
+    """Where ``program``, which has no sizes, may overflow so, and ranges of its arguments that
+    exclude it; empty if it nowhere does. ``names`` are those of the parameters by which the values
+    of each argument are declared, where they are."""
     found = overflows(bounded(program, {}))
     if not found:
         return ""
@@ -22,10 +22,11 @@ def told_overflow(program: Program, names: Sequence[tuple[str, str] | None]) -> 
     told = told if len(told) <= _MOST_TOLD else f"{told[:_MOST_TOLD]}..."
     narrow = without_overflow(program, {})
     if narrow is None:
-        return f"{told}; no range of its inputs excludes that"
+        return f"{told}; no range of its inputs and scalars excludes that"
     chosen = [
         f"-p {name}={value}"
-        for one, own in zip(narrow.inputs, names, strict=True)
+        for one, own in zip(narrow.arguments, names, strict=True)
+        if one.low < one.high
         for name, value in zip(own or (), (one.low, one.high), strict=False)
     ]
     return f"{told}; not so with {' '.join(chosen)}"
