@@ -122,7 +122,8 @@ def bounded(
     missing = set(program.sizes) - set(sizes) - set(most or {})
     if missing:
         raise ProgramError(f"{program.name} is given no size {', '.join(sorted(missing))}")
-    bounds = Bounds(program, sizes, most=most or {})
+    nodes = sum(1 for stage in program.stages for _ in ordered(stage.expressions))
+    bounds = Bounds(program, sizes, most=most or {}, patience=Patience.with_nodes(nodes))
     bounds.values |= {one.name: Interval(one.low, one.high) for one in program.inputs}
     bounds.values |= {
         one.name: Interval(min(one.elements), max(one.elements)) for one in program.tables

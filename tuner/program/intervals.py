@@ -30,9 +30,9 @@ _MOST_TERMS = 16
 """Of sums in which terms may cancel; those of indices are short."""
 _MOST_CONDITIONS = 8
 """Conditions one within the other that are looked at; deeper ones bound nothing."""
-_MOST_STEPS = 50_000
-"""Nodes that are looked at, again under each condition: half a second. Usual programs have
-hundreds to thousands."""
+_MOST_STEPS, _STEPS_A_NODE = 50_000, 10
+"""Nodes that are looked at, again under each condition: half a second, and what a program takes
+that has no conditions. Usual programs have hundreds to thousands."""
 
 
 class Interval(NamedTuple):
@@ -70,6 +70,11 @@ class Patience:
     """How many more steps there may be: of conditions within one another there may be very many."""
 
     left: int = _MOST_STEPS
+
+    @classmethod
+    def with_nodes(cls, count: int) -> Patience:
+        """That for a program of so many nodes."""
+        return cls(_MOST_STEPS + _STEPS_A_NODE * count)
 
     def step(self, count: int = 1) -> None:
         """Takes ``count`` of them; ``ProgramError`` if there may not be as many."""

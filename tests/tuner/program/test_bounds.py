@@ -266,3 +266,16 @@ def test_what_would_take_forever_is_refused() -> None:
     deep = Program("deep", (), (image,), (), (Stage(("out",), (axis,), (value,)),), ("out",))
     with pytest.raises(ProgramError, match="too long to follow"):
         bounded(deep, {})
+
+
+def test_patience_is_for_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long program that chooses nothing is as long to follow as it has nodes."""
+    monkeypatch.setattr("tuner.program.intervals._MOST_STEPS", 0)
+    stages = [f"s{number}" for number in range(9)]
+    lines = ["def made(width: size, image: u8[...]):"]
+    for before, stage in zip(["image", *stages], [*stages, "out"], strict=True):
+        terms = " + ".join(f"{n % 7 + 1} * u16({before}[x + {n}])" for n in range(40))
+        over = "range(width)" if stage == "out" else "..."
+        lines += [f"    for x in {over}:", f"        {stage}[x] = u8({terms} >> 8)"]
+    found = bounded(parsed("\n".join([*lines, "    return out\n"])), {"width": 64})
+    assert found.boxes["image"] == (Interval(0, 63 + 39 * 10),)

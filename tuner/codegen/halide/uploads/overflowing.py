@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.program.bounds import bounded
+from tuner.program.expressions import ordered
 from tuner.program.loops import Program
 from tuner.program.overflow import overflows, without_overflow
 
+_MOST_NODES = 10_000
+"""Of expressions; of more nothing is told, for which their bounds are found several times."""
 _MOST_TOLD = 300
 
 
@@ -15,7 +18,8 @@ def told_overflow(program: Program, names: Sequence[tuple[str, str] | None]) -> 
     """Where ``program``, which has no sizes, may overflow so, and ranges of its arguments that
     exclude it; empty if it nowhere does. ``names`` are those of the parameters by which the values
     of each argument are declared, where they are."""
-    found = overflows(bounded(program, {}))
+    nodes = sum(1 for stage in program.stages for _ in ordered(stage.expressions))
+    found = overflows(bounded(program, {})) if nodes <= _MOST_NODES else []
     if not found:
         return ""
     told = str(found[0])
