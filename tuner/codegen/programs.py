@@ -3,7 +3,8 @@ that state one (:meth:`Kernel.program`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import cached_property, lru_cache
 
@@ -13,8 +14,9 @@ from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.program.bounds import Bounds, bounded
 from tuner.program.expressions import ProgramError, require
-from tuner.program.inlining import inlined, is_copy, is_small
+from tuner.program.inlining import inlined, is_copy, is_part, is_small
 from tuner.program.loops import Program
+from tuner.program.normal import normalized
 from tuner.program.plain_c import (
     FEW,
     Order,
@@ -37,8 +39,9 @@ SQUARES = {"8x8": 8, "16x16": 16}
 _SUMS = Knob(
     "c_sums", ("rows", "written"), "a reduction's loops: around that along a row, or innermost"
 )
-_STAGES = Knob(
-    "c_stages", ("stored", "inlined"), "stages before the last: in memory, or where they are read"
+_STAGES = "c_stages"
+_STAGES_DOC = (
+    "stages before the last: in memory, or where they are read, or all in memory and in normal form"
 )
 _KEPT = 64
 _MOST_EXTENT = 1 << 15
@@ -67,6 +70,7 @@ class Fitted:
             own.name: one.value for one, own in zip(scalars, program.scalars, strict=True)
         }
         small = is_small(program)
+        self._whole = inlined(program, lambda one: is_part(one) and small(one))
         self.program = program = inlined(program, lambda one: is_copy(one) and small(one))
         self.scalars = tuple(
             one._replace(name=c_name(own.name))
@@ -124,21 +128,25 @@ class Fitted:
         return [*([opened(program, self._firsts, most, few)] if few else ()), found]
 
     @cached_property
-    def _inlined(self) -> tuple[Bounds, Sequence[Opened]] | None:
-        """The same without the stages that can be computed where they are read."""
-        made = inlined(self.program, is_small(self.program))
-        if len(made.stages) == len(self.program.stages):
-            return None
-        try:
-            return self._bounds_of(made)
-        except ProgramError:  # of what a stage holds more was known than of what makes it
-            return None
+    def _staged(self) -> Mapping[str, tuple[Bounds, Sequence[Opened]]]:
+        """It as its stages are, by the choices of a knob."""
+        made = {"stored": (self._bounds, self._opened)}
+        with suppress(ProgramError):  # of a stage more was known than of what makes it
+            program = inlined(self.program, is_small(self.program))
+            if len(program.stages) < len(self.program.stages):
+                made["inlined"] = self._bounds_of(program)
+        with suppress(ProgramError):  # it takes too long
+            if not self._is_open:
+                program = normalized(self._whole, self._sizes, with_stages=True)
+                if program != self.program:
+                    made["normal"] = self._bounds_of(program)
+        return made
 
     @cached_property
     def knobs(self) -> tuple[Knob, ...]:
         """The choices that make a difference."""
         stages = [one for one in self.program.stages if one.name in self._bounds.boxes]
-        loops = ["rows"]
+        loops, staged = ["rows"], tuple(self._staged)
         if any(turns(self._bounds, stage) for stage in stages):
             loops += ["columns", *SQUARES]
         if any(channels_apart(self._bounds, stage) for stage in stages):
@@ -146,14 +154,12 @@ class Fitted:
         return (
             *([Knob(LOOPS, tuple(loops), _LOOPS_DOC)] if len(loops) > 1 else ()),
             *([_SUMS] if any(map(has_rows_of_sums, stages)) else ()),
-            *([_STAGES] if self._inlined is not None else ()),
+            *([Knob(_STAGES, staged, _STAGES_DOC)] if len(staged) > 1 else ()),
         )
 
     def source(self, problem: Problem, config: Config) -> str:
         """The C of a config."""
-        is_inlined = config.get(_STAGES.name) == "inlined" and self._inlined is not None
-        own = self._bounds, self._opened
-        bounds, found = self._inlined if is_inlined and self._inlined is not None else own
+        bounds, found = self._staged[str(config.get(_STAGES) or "stored")]
         loops = str(config.get(LOOPS))
         order = Order(
             rows=config.get(_SUMS.name) == "rows",

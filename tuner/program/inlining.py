@@ -80,6 +80,16 @@ def is_copy(stage: Stage) -> bool:
     return isinstance(value, Load) and not loads_in(*value.parts)
 
 
+def is_part(stage: Stage) -> bool:
+    """Whether it copies in even steps, so that its elements are found as fast where they are."""
+    value = stage.values[0]
+    steps = (Variable, Constant)
+    return is_copy(stage) and all(
+        isinstance(one, steps) or (isinstance(one, Binary) and one.operator in ("+", "-", "*"))
+        for one in ordered(value.parts)
+    )
+
+
 def _steps_alike(load: Load, stage: Stage) -> bool:
     """Whether each index of ``load`` is that of an axis of ``stage``, or a fixed way from it, and
     all are of other axes."""

@@ -41,17 +41,20 @@ _SWAPPED: Mapping[str, BinaryOperator] = {">": "<", ">=": "<="}
 _NOT: Mapping[str, BinaryOperator] = {"<": "<=", "<=": "<", "==": "!=", "!=": "=="}
 
 
-def normalized(program: Program, sizes: Mapping[str, int]) -> Program:
-    """``program`` in its normal form for ``sizes``. Raises what :func:`bounded` does."""
+def normalized(program: Program, sizes: Mapping[str, int], *, with_stages: bool = False) -> Program:
+    """``program`` in its normal form for ``sizes``; ``with_stages`` with all that it has. Raises
+    what :func:`bounded` does."""
     for _ in range(_ROUNDS):
-        before, program = program, _once(program, sizes)
+        before = program
+        if not with_stages:
+            program = inlined(program, is_idle(program))
+        program = _once(program, sizes)
         if program == before:
             break
     return program
 
 
 def _once(program: Program, sizes: Mapping[str, int]) -> Program:
-    program = inlined(program, is_idle(program))
     bounds = replace(bounded(program, sizes), patience=Patience())
     types: dict[str, Type] = {}
     stages = []

@@ -9,7 +9,10 @@ import halide as hl
 import pytest
 
 from tests.tuner.codegen.test_upload_programs import serialized, sizes_of
+from tests.tuner.program.native import Coded
 from tuner.codegen.halide.uploads.program import program_of
+from tuner.codegen.halide.uploads.stencils import pixel_of
+from tuner.problem.contract import Contract
 from tuner.program.normal import normalized
 from tuner.program.printing import printed
 
@@ -150,3 +153,18 @@ def test_spellings_of_pipelines_meet(name: str) -> None:
         program = program_of(serialized(spelled()))
         texts.add(printed(normalized(program, {**sizes_of(program), "out_extent_2": 3})))
     assert len(texts) == 1, "\n".join(texts)
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_spellings_with_as_many_stages_have_one_c_in_normal_form(name: str) -> None:
+    sources = set()
+    for spelled in SPELLINGS[name]:
+        program = program_of(serialized(spelled()))
+        code = Coded(program, {**sizes_of(program), "out_extent_2": 3})
+        sources.add((len(program.stages), code.source(Contract.STATIC, stages="normal")))
+    assert len(sources) == len({count for count, _ in sources})
+
+
+def test_sums_of_any_width_are_one_pixel() -> None:
+    pixels = {pixel_of(serialized(spelled())) for spelled in SPELLINGS["gaussian5x5"]}
+    assert len(pixels) == 1

@@ -132,6 +132,12 @@ class InHalide:
             domain.where(*self._all([condition], known, ()))
         places = self._all(update.places, known, update.places)
         values = self._all(update.values, known, ())
+        used = set(ordered((*update.places, *update.values)))
+        if reduced and not used.intersection(loop.index for loop in reduced):
+            # Halide has no loops of which an update knows nothing.
+            values[0] = hl.select(
+                domain[0] < hl.Int(32).max(), values[0], hl.cast(type_of(update.values[0].type), 0)
+            )
         func[tuple(places)[::-1]] = tuple(values) if len(values) > 1 else values[0]
 
     def _all(

@@ -100,7 +100,7 @@ def specs_of(program: Program, sizes: Mapping[str, int], loose: int = 0) -> list
     for name, kind in kinds.items():
         is_output = name in program.outputs
         box = boxes[program.stage_of(name).name if is_output else name]
-        shape = tuple(max(0, one.high - one.low + 1) for one in box)
+        shape = tuple(max(1, one.high - one.low + 1) for one in box)  # also where none is read
         specs.append(
             BufferSpec(
                 name,
@@ -126,6 +126,10 @@ def _around() -> Path:
     return made
 
 
+def _problem(contract: Contract) -> Problem:
+    return Problem(Workload("drawn", 1, {}), contract, TARGET)
+
+
 @dataclass(frozen=True)
 class Coded:
     """A ``program`` as C: for its ``sizes``, or if it ``is_open`` for others as well. ``loose``
@@ -144,6 +148,19 @@ class Coded:
     def _fitted(self) -> Fitted:
         given = [ScalarSpec(o.name, o.type.dtype.name, o.low) for o in self.program.scalars]
         return Fitted(self.program, self._specs, given, is_open=self.is_open)
+
+    def source(self, contract: Contract, choices: Random | None = None, stages: str = "") -> str:
+        """Its text under ``contract``; its knobs are as ``choices`` say, or have their first,
+        except for ``stages``."""
+        chosen = choices.choice if choices is not None else itemgetter(0)
+        knobs = {knob.name: knob.choices for knob in self._fitted.knobs}
+        config = Config(
+            {
+                name: stages if stages in choices else chosen(choices)
+                for name, choices in knobs.items()
+            }
+        )
+        return self._fitted.source(_problem(contract), config)
 
     def called(
         self,
@@ -164,11 +181,8 @@ class Coded:
         program, known = self.program, self._specs
         specs = specs_of(program, sizes or self.sizes, self.loose)
         specs = [one._replace(promised=own.promised) for one, own in zip(specs, known, strict=True)]
-        problem = Problem(Workload("drawn", 1, {}), contract, TARGET)
-        chosen = choices.choice if choices is not None else itemgetter(0)
-        config = Config({knob.name: chosen(knob.choices) for knob in self._fitted.knobs})
         source, library = folder / "program.c", folder / "program.so"
-        source.write_text(self._fitted.source(problem, config))
+        source.write_text(self.source(contract, choices))
         compiled(*OPTIONS, CHECKED, "-c", "-o", f"{folder}/program.o", str(source))
         # Linked without the option: what its checks call is here.
         compiled("-shared", "-o", str(library), f"{folder}/program.o", str(_around()))
@@ -186,7 +200,7 @@ class Coded:
         made = ctypes.CDLL(str(library))
         for one in buffers[:count]:
             one.dim[0].extent -= fewer
-        if made[problem.symbol](*pointers[:count], *values, *pointers[count:]):
+        if made[_problem(contract).symbol](*pointers[:count], *values, *pointers[count:]):
             raise RefusedError
         assert ctypes.c_int.in_dll(made, "undefined").value == 0
         for one in arrays:
@@ -211,7 +225,8 @@ class _LaidOut:
             layout = other_layout_of(spec, contract, TARGET, number)
         size = spec.element_bytes
         steps = zip(spec.shape, layout.strides, strict=True)
-        span = size * (1 + sum((extent - 1) * stride for extent, stride in steps))
+        last = sum((extent - 1) * stride for extent, stride in steps)
+        span = size * (1 + last)
         pages = -(-span // _PAGE) + 1
         memory = mmap.mmap(-1, (pages + 2) * _PAGE)
         self._bytes = np.frombuffer(memory, np.uint8)
@@ -225,7 +240,7 @@ class _LaidOut:
         start = latest - (latest % TARGET.vector_alignment_bytes if is_aligned else 0)
         strides = tuple(size * stride for stride in layout.strides)
         self.array: np.ndarray = np.ndarray(spec.shape, spec.dtype, self._bytes, start, strides)
-        if values is not None:
+        if values is not None and values.size:
             self.array[...] = values
         self._before, self._is_input = self._bytes.copy(), values is not None
         self._start = start
