@@ -56,7 +56,7 @@ from tuner.codegen.halide.uploads.unscheduling import without_schedule
 from tuner.program.bounds import Bounds, Box, bounded
 from tuner.program.demands import demands_of
 from tuner.program.intervals import Interval
-from tuner.program.loops import Update
+from tuner.program.loops import Program, Update
 from tuner.space.derivation.facts import (
     EVERY_DIMENSION,
     BufferFacts,
@@ -163,7 +163,7 @@ def analyse(
     ]
     inputs, outputs = list(map(sizes.loose, inputs)), list(map(sizes.loose, outputs))
     inputs = list(map(sizes.ranged, inputs))
-    found = _chosen(pinned(data, told), contents, sizes, scalars)
+    found = _chosen(pinned(data, told), contents, program, sizes, scalars)
     facts = PipelineFacts(
         tuple(inputs), tuple(outputs), tuple(stages), tuple(found), demands_of(bounds), folds
     )
@@ -224,14 +224,22 @@ def _scalars(contents: Contents, sizes: Sizes) -> dict[str, ScalarFacts]:
 
 
 def _chosen(
-    data: bytes, contents: Contents, sizes: Sizes, usual: Mapping[str, ScalarFacts]
+    data: bytes,
+    contents: Contents,
+    program: Program,
+    sizes: Sizes,
+    usual: Mapping[str, ScalarFacts],
 ) -> list[ScalarFacts]:
     """The scalars with values at which outputs follow inputs, where nobody chose them. Bounds keep
     theirs, and those that decide places, on which ``data`` does not depend."""
-    decisive = {name for name, one in usual.items() if one.decides}
-    ends = bounding(contents).keys() - amounts(contents)
-    free = sizes.unchosen() - decisive - ends
-    values = lively(checked(data), usual, free)
+    fixed = {name for name, one in usual.items() if one.decides}
+    own, shifting = dict(zip(usual, program.scalars, strict=True)), amounts(program)
+    ends = bounding(contents).keys() & own.keys()
+    fixed |= {name for name in ends if own[name].name not in shifting}
+    values = {name: one.value for name, one in usual.items()}
+    free = sizes.unchosen() - fixed
+    if free:
+        values = lively(read_program(checked(data)), usual, free)
     return [sizes.chosen(one, values[name]) for name, one in usual.items()]
 
 

@@ -13,15 +13,11 @@ from statistics import mean
 import numpy as np
 from numpy.random import default_rng  # loaded before files cannot be opened
 
-from tuner.codegen.halide.uploads.contents import (
-    Contents,
-    definitions_of,
-    expressions_in,
-)
-from tuner.codegen.halide.uploads.program import declared, read_program
+from tuner.codegen.halide.uploads.program import declared
 from tuner.program.bounds import Bounds, bounded
-from tuner.program.expressions import ProgramError
+from tuner.program.expressions import SHIFTS, Binary, ProgramError, Variable, ordered
 from tuner.program.interpretation import Array, evaluated
+from tuner.program.loops import Program
 from tuner.program.overflow import overflows
 from tuner.space.derivation.facts import ScalarFacts
 
@@ -40,46 +36,31 @@ allows, and would hide everything else."""
 _ROUNDS = 2
 _BITS_APART = 3
 _SHIFTS = (2, 4, 6, 8, 10, 12, 15)
-_SHIFTING = {
-    "shift_left": 1,
-    "shift_right": 1,
-    "rounding_shift_left": 1,
-    "rounding_shift_right": 1,
-    "widening_shift_left": 1,
-    "widening_shift_right": 1,
-    "mul_shift_right": 2,
-    "rounding_mul_shift_right": 2,
-}
-"""Calls that shift by one of their arguments."""
 
 
 def lively(
-    contents: Contents, scalars: Mapping[str, ScalarFacts], free: Collection[str]
+    program: Program, scalars: Mapping[str, ScalarFacts], free: Collection[str]
 ) -> dict[str, int]:
     """Values of all scalars, of which those that are ``free`` may have others than they do, with
     which outputs follow inputs. No place depends on them."""
     values = {name: one.value for name, one in scalars.items()}
-    if not free:
-        return values
     try:
-        return _Search(contents, scalars).found(values, free)
+        return _Search(program, scalars).found(values, free)
     except ProgramError:  # nothing is known of it
         return values
 
 
 class _Search:
-    def __init__(self, contents: Contents, scalars: Mapping[str, ScalarFacts]) -> None:
-        program = read_program(contents)
+    def __init__(self, program: Program, scalars: Mapping[str, ScalarFacts]) -> None:
         ranges = [one.ends for one in scalars.values()]
         self._program = declared(program, [()] * len(program.inputs), ranges)
         # Of both, scalars come in the order of their names.
         self._scalars = dict(zip(scalars, self._program.scalars, strict=True))
-        self._shifts = amounts(contents)
+        self._shifts = amounts(program)
         self._left = _MOST_STEPS
         self._steps = sum(
-            _STAGE_STEPS * (1 + len(func.updates))
-            + sum(1 for root in definitions_of(func) for _ in expressions_in(root))
-            for func in contents.funcs.values()
+            _STAGE_STEPS * (1 + len(stage.updates)) + sum(1 for _ in ordered(stage.expressions))
+            for stage in program.stages
         )
         sizes = {
             name: _EXTENTS.get(int(name.rpartition("_")[2]), _OTHERWISE)
@@ -107,7 +88,7 @@ class _Search:
     def _candidates(self, name: str) -> Iterator[int]:
         own = self._scalars[name]
         powers = (1 << bits for bits in range(2, own.type.bits - 1, _BITS_APART))
-        for value in _SHIFTS if name in self._shifts else powers:
+        for value in _SHIFTS if own.name in self._shifts else powers:
             if own.low <= value <= own.high:
                 yield value
 
@@ -153,13 +134,13 @@ def _entropy(values: Array) -> float:
     return float(-(shares * np.log2(shares)).sum())
 
 
-def amounts(contents: Contents) -> set[str]:
+def amounts(program: Program) -> set[str]:
     """The scalars by which something is shifted."""
-    roots = (root for func in contents.funcs.values() for root in definitions_of(func))
-    return {
-        node["param_name"]
-        for call in (one for root in roots for one in expressions_in(root) if one.kind == "Call")
-        if call["name"] in _SHIFTING
-        for node in expressions_in(call["args"][_SHIFTING[call["name"]]])
-        if node.kind == "Variable" and node["param_name"]
-    }
+    names = {one.name for one in program.scalars}
+    shifts = [
+        node.right
+        for stage in program.stages
+        for node in ordered(stage.expressions)
+        if isinstance(node, Binary) and node.operator in SHIFTS
+    ]
+    return names & {node.name for node in ordered(shifts) if isinstance(node, Variable)}
