@@ -20,12 +20,10 @@ import numpy as np
 from tests.tuner.program.drawn import arguments_of, program
 from tests.tuner.program.in_halide import InHalide
 from tests.tuner.program.native import Coded
-from tuner.codegen.halide.uploads.contents import checked
-from tuner.codegen.halide.uploads.interpretation import Buffer, interpreted
 from tuner.codegen.halide.uploads.program import program_of
 from tuner.problem.contract import Contract
 from tuner.program.bounds import bounded
-from tuner.program.interpretation import interpreted as interpreted_program
+from tuner.program.interpretation import interpreted
 from tuner.program.normal import normalized
 from tuner.program.parsing import parsed
 from tuner.program.printing import printed
@@ -56,9 +54,9 @@ class Seeded:
         program, sizes = self.program, self.sizes
         assert parsed(printed(program)) == program, "its text means another"
         arguments = arguments_of(program, sizes, self.seed)
-        wanted = interpreted_program(program, sizes, *arguments)
+        wanted = interpreted(program, sizes, *arguments)
         normal = normalized(program, sizes)
-        require_same("normal form", interpreted_program(normal, sizes, *arguments), wanted)
+        require_same("normal form", interpreted(normal, sizes, *arguments), wanted)
         self._in_halide(*arguments, wanted)
         loose = self.choices.randrange(3)
         code = Coded(program, sizes, loose=loose)
@@ -71,7 +69,7 @@ class Seeded:
     def _in_c(self, code: Coded, contract: Contract) -> None:
         sizes = {**self.sizes, **({"width": 128} if contract is Contract.EXTENT else {})}
         arguments = arguments_of(self.program, sizes, self.seed)
-        wanted = interpreted_program(self.program, sizes, *arguments)
+        wanted = interpreted(self.program, sizes, *arguments)
         with TemporaryDirectory() as folder:
             found = code.called(
                 *(*arguments, Path(folder), self.choices, contract, sizes),
@@ -83,7 +81,7 @@ class Seeded:
         """By Halide, and as a pipeline that is read."""
         made = InHalide(self.program, self.sizes)
         data = bytes(hl.serialize_pipeline(made.pipeline))
-        read, contents = program_of(data), checked(data)
+        read = program_of(data)
         assert parsed(printed(read)) == read, "the text of what is read means another"
         stages = [self.program.stage_of(name) for name in made.outputs]
         shapes = {
@@ -109,19 +107,9 @@ class Seeded:
             if name in boxes
         }
         arrays = [array for stage in stages for array in stage.arrays]
-        found = interpreted_program(read, sizes, parts, scalars)
+        found = interpreted(read, sizes, parts, scalars)
         renamed = dict(zip(arrays, found.values(), strict=True))
         require_same("what is read of it", renamed, wanted)
-        buffers = {
-            name: Buffer(values, tuple(firsts[name][::-1])) for name, values in inputs.items()
-        }
-        regions = {
-            made.funcs[name].name(): tuple((0, extent - 1) for extent in reversed(shape))
-            for name, shape in shapes.items()
-        }
-        by_uploads = interpreted(contents, buffers, dict(scalars), regions)
-        values = [value for name in contents.outputs for value in by_uploads[name]]
-        require_same("uploads' reference", dict(zip(arrays, values, strict=True)), wanted)
         for func in made.funcs.values():
             func.compute_root()
         kept = {}  # an ImageParam does not keep what it is given

@@ -1,5 +1,5 @@
-"""Everything that knows a program gives it one value: the reference and that of uploads, Halide,
-and plain C of it and of its normal form, under each contract."""
+"""Everything that knows a program gives it one value: the reference, Halide, and plain C of it
+and of its normal form, under each contract."""
 
 from __future__ import annotations
 
