@@ -385,13 +385,20 @@ class Claims(Part):
         """
         mark = self._last_mark = self._mark.require(make=True, last=self._last_mark)
         assert mark is not None  # noqa: S101 - it was made
-        with self._database.writing() as session:
-            claimed = take_one(session, mark.digest)
+        claimed = None
+        try:
+            with self._database.writing() as session:
+                claimed = take_one(session, mark.digest)
+                if claimed is not None:
+                    _held_here.add(claimed)  # before other threads of this process see the row
+        except BaseException:
+            if claimed is not None:
+                _held_here.discard(claimed)
+            raise
         if claimed is None:
             self._last_mark = None  # it may be another since
         else:
             self._tokens.update([claimed])
-            _held_here.add(claimed)
         return claimed
 
     def heartbeat(self, job_id: str, token: int) -> JobRequest | None:

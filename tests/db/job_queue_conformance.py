@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from random import Random
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import event, insert, update
+from sqlalchemy.orm import Session
 
 from db.jobs.queue import (
     WINDOW_S,
@@ -187,6 +189,24 @@ class JobQueueConformance:
         assert len({job.id for job in found}) == len(found) == 9
         assert {job.id for job in found} <= ids
         assert sum(job.user == "bob" for job in found) == 1
+
+    def test_a_job_is_held_as_soon_as_others_see_who_claimed_it(self, store: SqlStore) -> None:
+        submitted(store, "ann")
+        others = ThreadPoolExecutor(1)
+        found: list[Future[ClaimedJob | None]] = []
+
+        def look(_: Session) -> None:
+            if not found:
+                found.append(others.submit(store.queue().take_next))
+                wait(found, timeout=5)
+
+        event.listen(Session, "after_commit", look)
+        try:
+            assert store.queue().take_next() is not None
+        finally:
+            event.remove(Session, "after_commit", look)
+            others.shutdown()
+        assert found[0].result() is None
 
     def test_a_job_gives_way_to_another_users_and_to_urgent_ones(self, store: SqlStore) -> None:
         queue = store.queue()
