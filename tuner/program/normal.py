@@ -23,6 +23,7 @@ from tuner.program.expressions import (
     Constant,
     Expr,
     Load,
+    ProgramError,
     Select,
     Unary,
     ordered,
@@ -45,12 +46,15 @@ def normalized(program: Program, sizes: Mapping[str, int], *, with_stages: bool 
     """``program`` in its normal form for ``sizes``; ``with_stages`` with all that it has. Raises
     what :func:`bounded` does."""
     for _ in range(_ROUNDS):
-        before = program
-        if not with_stages:
-            program = inlined(program, is_idle(program))
-        program = _once(program, sizes)
-        if program == before:
+        try:
+            made = _once(program if with_stages else inlined(program, is_idle(program)), sizes)
+            bounded(made, sizes)
+        except ProgramError:  # of what is spelled out more may be known than of what it comes to
+            bounded(program, sizes)
             break
+        if made == program:
+            break
+        program = made
     return program
 
 

@@ -28,8 +28,13 @@ def test_a_few_random_programs_have_one_value() -> None:
 
 
 @pytest.mark.slow
-def test_forty_random_programs_have_one_value() -> None:
-    assert not faults_of(4, 40)
+def test_more_random_programs_have_one_value() -> None:
+    assert not faults_of(4, 12)
+
+
+@pytest.mark.slow
+def test_a_normal_form_whose_reads_can_no_longer_be_told_is_not_taken() -> None:
+    assert not faults_of(41, 1)
 
 
 @pytest.mark.nightly
