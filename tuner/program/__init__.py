@@ -40,8 +40,8 @@ first. Signed overflow of 32 and 64 bits is undefined in Halide
 (:attr:`Type.overflow_is_undefined`); here it wraps as well, and `overflow` tells where it can be.
 
 `printing` and `parsing` go to and from text. `interpretation` is the reference in NumPy, `bounds`
-say how far stages reach and what values they have, `overflow` and `work` follow from those,
-`normal` is where spellings of one algorithm meet, and `plain_c` writes C.
+say how far stages reach and what values they have, `overflow` and `demands` (the work) follow from
+those, `normal` is where spellings of one algorithm meet, and `plain_c` writes C.
 """
 
 from tuner.program.expressions import (

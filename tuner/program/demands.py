@@ -40,7 +40,6 @@ from tuner.program.expressions import (
 )
 from tuner.program.intervals import Interval, Scope, unconditional_parts
 from tuner.program.loops import Buffer, Stage, Update
-from tuner.program.work import elements_of
 
 _VECTOR_BYTES = 128
 _MOST_SIDE, _MOST_SHIFT = 1 << 31, 31
@@ -444,7 +443,8 @@ class _Counting:
             elements = len(rows) * max(self._distinct(read.indices) for read in reads)
             step = _step(reads[0].indices[-1])
             most = max(most, elements * min(step * size, _VECTOR_BYTES))
-        return min(most, elements_of(self._bounds.boxes[buffer.name]) * size)
+        box = self._bounds.boxes[buffer.name]
+        return min(most, prod(max(0, one.high - one.low + 1) for one in box) * size)
 
 
 class _Basis:

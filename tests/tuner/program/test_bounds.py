@@ -31,7 +31,6 @@ from tuner.program.parsing import parsed
 from tuner.program.plain_c import plain_c
 from tuner.program.printing import printed
 from tuner.program.types import I32, U8
-from tuner.program.work import work_of
 
 IMAGE = {"height": 16, "width": 32}
 
@@ -190,14 +189,6 @@ def test_shifts_by_the_zeros_before_a_number_normalize_it(
     assert bounds.values["out"].covers(Interval(int(out.min()), int(out.max())))
     if bits is not None:
         assert bounds.values["out"].high == (1 << bits) - 1
-
-
-def test_work_is_counted_at_the_width_that_values_need() -> None:
-    (work,) = work_of(bounded(program(PRODUCT), IMAGE)).values()
-    assert work.products == {8: 16 * 16 * 32}
-    assert work.operations == {32: 16 * 16 * 32}
-    assert work.stored == {32: 2 * 16 * 16}
-    assert work.loaded == {8: 2 * 16 * 32}
 
 
 def test_empty_sums_store_nothing() -> None:
