@@ -125,6 +125,16 @@ def test_a_reader_that_hangs_is_ended(
         describe_pipeline(b"bytes")
 
 
+def test_a_reader_that_others_keep_waiting_is_not_ended(
+    fresh: readers.Readers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As on a busy machine: what counts is the processor time that it had."""
+    stand_in(monkeypatch, tmp_path, "time.sleep(0.7); raise ValueError('done')")
+    monkeypatch.setattr(readers, "TIME_LIMIT_S", 0.5)
+    with pytest.raises(UserError, match="done"):
+        describe_pipeline(b"bytes")
+
+
 @pytest.mark.slow
 def test_nothing_of_one_upload_is_left_for_the_next(
     fresh: readers.Readers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

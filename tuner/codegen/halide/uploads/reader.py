@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import select
 import signal
@@ -31,7 +32,7 @@ from tuner.codegen.confinement import (
     Role,
     confine,
 )
-from tuner.codegen.halide.children import PR_SET_PDEATHSIG, wait_for
+from tuner.codegen.halide.children import PATIENCE, PR_SET_PDEATHSIG, wait_for
 from tuner.codegen.halide.uploads.answers import EXIT_NOT_TUNABLE, EXIT_REFUSED, NotTunableError
 from tuner.program.expressions import ProgramError
 
@@ -100,7 +101,7 @@ def _child(request: dict[str, Any], question: int, answer: int) -> None:
         _ROLES.get(request["task"], READER),
         Path("."),
         request["memory_bytes"],
-        request["cpu_s"],
+        math.ceil(request["time_limit_s"]),
         answer_bytes=request["answer_bytes"],
     )
     status: list[int] = []
@@ -132,7 +133,7 @@ def serve(idle_s: float = _IDLE_S) -> None:
                 os._exit(EXIT_REFUSED)
         for descriptor in files:
             os.close(descriptor)
-        how, number = wait_for(pid, request["time_limit_s"])
+        how, number = wait_for(pid, request["time_limit_s"], patience=PATIENCE)
         client.send(json.dumps({"how": how, "number": number}).encode())
 
 

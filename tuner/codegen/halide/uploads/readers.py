@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.codegen.fairness import FairPlaces, Ledger
+from tuner.codegen.halide.children import PATIENCE
 from tuner.codegen.halide.servers import TEMPORARY_FOLDERS
 from tuner.codegen.halide.uploads.answers import EXIT_NOT_TUNABLE, Analysis, PipelineDescription
 from tuner.codegen.requirements import reinstall
@@ -34,8 +35,8 @@ MODULE = "tuner.codegen.halide.uploads.reader"
 AT_ONCE = 2
 """A user has at most one of them at a time."""
 QUOTA_S = 120.0
-"""Of their time for a user in :data:`QUOTA_WINDOW_S`: ten thousand usual readings, or six that
-take as long as they may."""
+"""Of their time for a user in :data:`QUOTA_WINDOW_S`: ten thousand usual readings, or twelve
+that take as long as they may."""
 QUOTA_WINDOW_S = 600.0
 MOST_WAITING = 16
 """Requests of a user."""
@@ -70,7 +71,7 @@ class Reader:
         text = json.dumps({**request, "time_limit_s": limit_s}).encode()
         try:
             socket.send_fds(connection, [text], [question.fileno(), answer.fileno()])
-            ended = self._received(limit_s + _ANSWER_GRACE_S)
+            ended = self._received(PATIENCE * limit_s + _ANSWER_GRACE_S)
         except OSError as error:
             self.close()
             raise ReaderEndedError(str(error) or "it does not answer") from None
@@ -181,11 +182,9 @@ def _of_process(_pid: int) -> Readers:
 
 
 ANSWER_LIMIT_BYTES = 4 << 20
-TIME_LIMIT_S = 20.0
-"""Wall time; some milliseconds for a pipeline."""
-CPU_LIMIT_S = 10
-REFERENCE_LIMIT_S = 60.0
-REFERENCE_CPU_LIMIT_S = 30
+TIME_LIMIT_S = 10.0
+"""Of processor time, as ``wait_for`` counts it; some milliseconds for a pipeline."""
+REFERENCE_LIMIT_S = 30.0
 """The same for the reference of one call: a second for an image of two million pixels; reductions
 of which each step needs the one before take about 0.1 ms a step."""
 MEMORY_LIMIT_BYTES = 512 << 20
@@ -248,11 +247,10 @@ def reference_outputs(
         "scalars": {scalar.name: scalar.value for scalar in facts.scalars},
         "outputs": [asdict(buffer) for buffer in facts.outputs],
     }
-    limits = (REFERENCE_LIMIT_S, REFERENCE_CPU_LIMIT_S)
     outputs = []
     for call in calls:
         question = b"".join([data, *(np.ascontiguousarray(array).tobytes() for array in call)])
-        answer = _answer_to("reference", arguments, question, payload_bytes, limits)
+        answer = _answer_to("reference", arguments, question, payload_bytes, REFERENCE_LIMIT_S)
         if len(answer) != payload_bytes:
             raise _refused("it gives less than its outputs")
         outputs += outputs_in(answer, facts)
@@ -289,13 +287,13 @@ def _answer_to(
     arguments: Mapping[str, Any],
     data: bytes,
     payload_bytes: int = 0,
-    limits: tuple[float, int] | None = None,
+    time_limit_s: float = 0,
 ) -> bytes:
-    """The contained process's answer to a task, within ``limits`` of wall and processor time.
+    """The contained process's answer to a task, within ``time_limit_s`` of processor time.
 
     In files, not pipes: their size is limited, however much the process writes.
     """
-    limit_s, cpu_s = limits or (TIME_LIMIT_S, CPU_LIMIT_S)
+    limit_s = time_limit_s or TIME_LIMIT_S
     with (
         tempfile.TemporaryFile() as question,
         tempfile.TemporaryFile() as answer,
@@ -307,16 +305,14 @@ def _answer_to(
             "arguments": arguments,
             "folder": folder,
             "memory_bytes": MEMORY_LIMIT_BYTES + 4 * (len(data) + payload_bytes),
-            "cpu_s": cpu_s,
             "answer_bytes": ANSWER_LIMIT_BYTES + payload_bytes,
         }
         how, number = _ended(request, question, answer, limit_s)
         answer.seek(0)
         said = answer.read(ANSWER_LIMIT_BYTES + payload_bytes)
     if how == "timeout" or (how == "signal" and number in _OUT_OF_TIME):
-        spent = f"{limit_s:g} s" if how == "timeout" else f"{cpu_s} s of processor time"
         raise UserError(
-            f"this pipeline took more than {spent} to {_DOING[task]}",
+            f"this pipeline took more than {limit_s:g} s of processor time to {_DOING[task]}",
             accepted="pipelines that take less: fewer stages or steps of reductions, smaller sizes",
             next_step="make it smaller, or try again if this machine is busy",
         )
