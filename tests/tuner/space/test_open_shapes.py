@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from tests.tuner.space.test_derivation import (
     CHAIN,
+    DOT,
     SAMPLES,
     TARGET,
     pipeline,
@@ -52,3 +54,12 @@ def test_guards_are_only_for_what_must_not_be_moved(facts):
         assert config.get("tail_y") in (None, "shift_inwards")
         for key in stored:  # widened: vectors of it begin on vector boundaries
             assert config[f"tail_{key}"] != "shift_inwards"
+
+
+@pytest.mark.parametrize("combines", ["sum", "max"])
+def test_what_is_read_twice_of_a_widened_reduction_has_vectors(combines):
+    """Guards are not right for its reader; moved inwards, it reads values that lie in order."""
+    window = replace(DOT, dot=False, combines=combines)
+    sums = stage("sums", bits=16, updates=(window,))
+    facts = pipeline(sums, stage("out", reads={"sums": 1}, repeats=True))
+    assert {config["tail_x"] for config in samples(facts)} == {"shift_inwards"}

@@ -141,13 +141,16 @@ class Roles:
     def in_order(self, role: Role) -> bool:
         """Whether a stage's values must lie in memory as they are indexed: widened ones that are
         not read as the vectors that they were written as. Those of stages that may stay inline
-        are read where their readers are."""
+        are read where their readers are. Readers that read something twice have no guards at
+        extents that callers choose: they are moved inwards."""
         if not self.widens(role) or role.is_output:
             return False
         if not self.is_open and role.vector and role.extent(role.vector) % self.lanes:
             return True
-        inlined = (reader for name in role.readers if (reader := self.by_name[name]).may_inline)
-        return role.moves_rows or role.facts.apart or any(one.facts.apart for one in inlined)
+        readers = [self.by_name[name] for name in role.readers]
+        moved = self.is_open and role.facts.updates and any(one.facts.repeats for one in readers)
+        inlined = any(one.facts.apart for one in readers if one.may_inline)
+        return bool(role.moves_rows or role.facts.apart or inlined or moved)
 
     def may_deinterleave(self, role: Role) -> bool:
         """Whether Halide may keep a stage's values deinterleaved in memory."""
