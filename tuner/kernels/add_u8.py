@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tuner.kernels.kernel import HalidePipeline, Param, WorkCounts
-from tuner.kernels.pixel import Pixel, at, clamped, constant
 from tuner.kernels.pointwise import Pointwise
 
 if TYPE_CHECKING:
@@ -62,14 +61,6 @@ def add_u8(height: size, width: size, a: u8[height, width], b: u8[height, width]
         # Beside two products per element: adding the bias on 16 bits, and narrowing, a byte.
         pixels = params["width"] * params["height"]
         return self.counts(params, macs=2 * pixels, lane_ops=3 * pixels)
-
-    def pixel(self, params: Mapping[str, int]) -> Pixel:
-        shift = params["shift"]
-        total = constant(1 << (shift - 1))
-        for operand in "ab":
-            distance = at(0, 0, operand) - params[f"zero_{operand}"]
-            total += params[f"multiplier_{operand}"] * distance
-        return clamped((total >> shift) + params["zero_out"])
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

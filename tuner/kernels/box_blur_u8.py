@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
 
 from tuner.kernels.kernel import HalidePipeline, WorkCounts
-from tuner.kernels.pixel import Pixel, at, constant, divided
 from tuner.kernels.row_stencil import EDGES, RowStencil, repeat_edges
 
 _NINTH = 3641
@@ -38,12 +36,6 @@ class BoxBlurU8(RowStencil):
         # product; and the narrowing, a byte.
         pixels = params["width"] * params["height"]
         return self.counts(params, lane_ops=9 * pixels)
-
-    def pixel(self, params: Mapping[str, int]) -> Pixel:
-        total = constant(4)
-        for dx, dy in product((-1, 0, 1), repeat=2):
-            total += at(dx, dy)
-        return divided(total, 9)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tuner.kernels.kernel import HalidePipeline, WorkCounts
-from tuner.kernels.pixel import Pixel, at, constant
 from tuner.kernels.row_stencil import EDGES, RowStencil, repeat_edges
 
 _WEIGHTS = (1, 4, 6, 4, 1)
@@ -39,14 +38,6 @@ class Gaussian5x5U8(RowStencil):
         # multiplies or shifts and two adds.
         pixels = params["width"] * params["height"]
         return self.counts(params, macs=3 * pixels, lane_ops=4 * 2 * pixels)
-
-    def pixel(self, params: Mapping[str, int]) -> Pixel:
-        around = range(-_RADIUS, _RADIUS + 1)
-        total = constant(128)
-        for dy, below in zip(around, _WEIGHTS, strict=True):
-            for dx, weight in zip(around, _WEIGHTS, strict=True):
-                total += weight * below * at(dx, dy)
-        return total >> 8
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.errors import InternalError, UserError
-from tuner.kernels.pixel import NotAStencilError, Pixel
 from tuner.kernels.shapes import extreme_shapes, far_shapes, grown_shapes
 from tuner.kernels.sources import source_digest
 from tuner.problem.buffers import BufferSpec, ScalarSpec, kept_contracts, require_kept
@@ -324,16 +323,6 @@ class Kernel(ABC):
         may refuse: by default :func:`tuner.kernels.shapes.far_shapes`. Those that :meth:`workload`
         refuses are left out."""
         return far_shapes(self, problem)
-
-    def pixel(self, params: Mapping[str, int]) -> Pixel:
-        """An output pixel as an expression of the inputs' (:mod:`tuner.kernels.pixel`), if the
-        kernel makes an image (u8, rows of pixels) of others of the same shape, or with interleaved
-        channels, whose edges continue as the pixels at them. Generators that write vector code
-        begin with it.
-
-        Raises ``NotAStencilError`` otherwise, as by default.
-        """
-        raise NotAStencilError("it does not state its pixels")
 
     def program(self, params: Mapping[str, int]) -> Program:
         """Its loops (:mod:`tuner.program`), with the inputs, scalars and outputs of

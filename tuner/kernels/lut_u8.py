@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from tuner.kernels.kernel import HalidePipeline, WorkCounts
-from tuner.kernels.pixel import Pixel, at, entry
 from tuner.kernels.pointwise import Pointwise
 
 _ENTRIES = 256
@@ -32,9 +31,6 @@ def lut_u8(height: size, width: size, input: u8[height, width], table: u8[256]):
         # Each vlut32 keeps what the others found: eight of them touch every element.
         found = _ENTRIES // _TABLE_READ * params["width"] * params["height"]
         return self.counts(params, lane_ops=found, permuted_bytes=found)
-
-    def pixel(self, params: Mapping[str, int]) -> Pixel:
-        return entry("table", at(0, 0))
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

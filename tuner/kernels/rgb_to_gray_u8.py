@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from tuner.kernels import tiling
 from tuner.kernels.kernel import HalidePipeline, Problem, WorkCounts
-from tuner.kernels.pixel import Pixel, at, constant
 from tuner.kernels.pointwise import Pointwise
 from tuner.space import Config
 
@@ -39,11 +38,6 @@ def rgb_to_gray_u8(height: size, width: size, input: u8[height, 3 * width]):
         # Beside the products: the channels drawn apart, and 16-bit sums rounded and narrowed.
         pixels = params["width"] * params["height"]
         return self.counts(params, macs=_CHANNELS * pixels, lane_ops=(_CHANNELS + 2) * pixels)
-
-    def pixel(self, params: Mapping[str, int]) -> Pixel:
-        channels = enumerate(_WEIGHTS)
-        total = sum((w * at(c, 0, step=_CHANNELS) for c, w in channels), constant(0))
-        return (total + 128) >> 8
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

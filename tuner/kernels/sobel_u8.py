@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tuner.kernels.kernel import HalidePipeline, WorkCounts
-from tuner.kernels.pixel import Pixel, absolute, at, clamped
 from tuner.kernels.row_stencil import EDGES, RowStencil, repeat_edges
 
 
@@ -38,16 +37,6 @@ class SobelU8(RowStencil):
         # narrowing, a byte.
         pixels = params["width"] * params["height"]
         return self.counts(params, lane_ops=13 * pixels)
-
-    def pixel(self, params: Mapping[str, int]) -> Pixel:
-        def smooth(dy: int) -> Pixel:
-            return at(-1, dy) + 2 * at(0, dy) + at(1, dy)
-
-        def slope(dy: int) -> Pixel:
-            return at(1, dy) - at(-1, dy)
-
-        gx = slope(-1) + 2 * slope(0) + slope(1)
-        return clamped(absolute(gx) + absolute(smooth(1) - smooth(-1)))
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         import halide as hl

@@ -23,7 +23,6 @@ from tuner.codegen.halide.uploads import Analysis, analyse_pipeline
 from tuner.errors import UserError
 from tuner.kernels import HalidePipeline, Kernel
 from tuner.kernels.kernel import Array
-from tuner.kernels.pixel import Pixel
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
@@ -67,10 +66,6 @@ class DerivedKernel(Kernel):
     def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
         derived, sizes = self._derived_at(params)
         return derived.llvm_arguments(sizes)
-
-    def pixel(self, params: Mapping[str, int]) -> Pixel:
-        derived, sizes = self._derived_at(params)
-        return derived.pixel(sizes)
 
     def program(self, params: Mapping[str, int]) -> Program:
         if self.text:

@@ -19,11 +19,9 @@ from tuner.codegen.halide.uploads.answers import NotTunableError
 from tuner.codegen.halide.uploads.program import declared, program_of
 from tuner.codegen.halide.uploads.readers import output_bytes, outputs_in
 from tuner.codegen.halide.uploads.serialized import DamagedError
-from tuner.codegen.halide.uploads.stencils import pixel_of
 from tuner.errors import UserError
 from tuner.kernels import PIPELINE_PREFIX, KernelFamily
 from tuner.kernels.kernel import Array, HalidePipeline, Kernel, WorkCounts
-from tuner.kernels.pixel import NotAStencilError, Pixel
 from tuner.kernels.shapes import LARGER, NARROW, OF_THE_WORK, SMALLER, WIDE
 from tuner.paths import cached
 from tuner.problem.buffers import BufferSpec, ScalarSpec
@@ -266,26 +264,6 @@ class PipelineKernel(Kernel):
         updates = [update for stage in self.facts(params).stages for update in stage.updates]
         scans = any(update.scans for update in updates)
         return ("-hexagon-vector-combine=0", *(("-enable-pipeliner=false",) if scans else ()))
-
-    def pixel(self, params: Mapping[str, int]) -> Pixel:
-        found = self._pixel_at(self._sizes(params))
-        if isinstance(found, NotAStencilError):
-            raise found
-        return found
-
-    @cached_property
-    def _pixel_at(self) -> Callable[[Sizes], Pixel | NotAStencilError]:
-        """The pixel at sizes, kept; an error is told once for each."""
-
-        @lru_cache(maxsize=_KEPT_SIZES)
-        def pixel_at(sizes: Sizes) -> Pixel | NotAStencilError:
-            inputs = self._analysed(sizes, False).facts.inputs
-            try:
-                return pixel_of(self.data, {buffer.name: buffer.extents for buffer in inputs})
-            except NotAStencilError as error:
-                return error
-
-        return pixel_at
 
     def program(self, params: Mapping[str, int]) -> Program:
         if isinstance(self._program, ProgramError):

@@ -96,8 +96,8 @@ def test_a_textbook_that_is_the_unscheduled_default_is_told_as_none(hvxtune, ben
 def test_a_result_says_which_generators_are_left_out_and_why(hvxtune, bench):
     reasons = hvxtune(*TUNE, "--json").json["left_out"]
     assert set(reasons) == {"c-autovec", "hvx", "intrinsics"}
-    assert reasons["hvx"] == "it does not state its pixels"
-    assert "hvx: it does not state its pixels" in " ".join(hvxtune(*TUNE).out.split())
+    assert reasons["hvx"] == "it states no program"
+    assert "hvx: it states no program" in " ".join(hvxtune(*TUNE).out.split())
     assert hvxtune(*TUNE, "--generator", "halide", "--json").json["left_out"] == {}
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.tuner.codegen.test_upload_programs import serialized, sizes_of
 from tests.tuner.program.native import Coded
 from tuner.codegen.halide.uploads.program import program_of
-from tuner.codegen.halide.uploads.stencils import pixel_of
+from tuner.codegen.hvx.pixel import NotAStencilError
+from tuner.codegen.hvx.stencils import pixel_of
 from tuner.problem.contract import Contract
 from tuner.program.normal import normalized
 from tuner.program.printing import printed
@@ -165,6 +166,18 @@ def test_spellings_with_as_many_stages_have_one_c_in_normal_form(name: str) -> N
     assert len(sources) == len({count for count, _ in sources})
 
 
-def test_sums_of_any_width_are_one_pixel() -> None:
-    pixels = {pixel_of(serialized(spelled())) for spelled in SPELLINGS["gaussian5x5"]}
-    assert len(pixels) == 1
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_spellings_are_one_pixel_or_none_is(name: str) -> None:
+    found = set()
+    for spelled in SPELLINGS[name]:
+        program = program_of(serialized(spelled()))
+        try:
+            found.add(pixel_of(program, {**sizes_of(program), "out_extent_2": 3}))
+        except NotAStencilError:
+            found.add(None)
+    assert len(found) == 1
+
+
+def test_sums_of_any_width_are_one_pixel_whatever_the_sizes() -> None:
+    programs = [program_of(serialized(spelled())) for spelled in SPELLINGS["gaussian5x5"]]
+    assert len(set(map(pixel_of, programs))) == 1

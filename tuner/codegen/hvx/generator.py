@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from tuner import program
 from tuner.codegen import clang, wrapping
-from tuner.codegen.halide.uploads import stencils
 from tuner.codegen.hvx.lowering import BOUNDS, lowered
+from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place
 from tuner.codegen.hvx.sliding import Window
+from tuner.codegen.hvx.stencils import pixel_of
 from tuner.codegen.hvx.writing import (
     TABLE_BYTES,
     Choices,
@@ -25,10 +27,10 @@ from tuner.codegen.wrapping import PRELUDE, declaration, wrapped
 from tuner.codegen.written import SWITCHES, WrittenGenerator
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
-from tuner.kernels import Kernel, pixel
-from tuner.kernels.pixel import NotAStencilError, Pixel, Place
+from tuner.kernels import Kernel
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
+from tuner.program import ProgramError
 from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue, Space
 
@@ -57,8 +59,7 @@ host). 24 candidates take 1.002 of the packets without."""
 
 
 class HvxGenerator(WrittenGenerator):
-    """Code for kernels that state their pixels (:meth:`Kernel.pixel`), of images at least a vector
-    wide."""
+    """Code for kernels whose programs are stencils, of images at least a vector wide."""
 
     name = "hvx"
     switches = (*SWITCHES, *_NO_RENAMING)
@@ -72,8 +73,7 @@ class HvxGenerator(WrittenGenerator):
                 accepted="functions of u8 images and the pixels around one, see docs/generators.md",
                 next_step="choose another generator, such as halide",
             )
-        params = problem.workload.params
-        stated, output = kernel.pixel(params), kernel.buffers(params)[-1]
+        stated, (*_, output) = stated_by(kernel, problem)
         *_, height, width = output.shape
         vectors = width // problem.target.lanes(1)
         columns = tuple(count for count in _COLUMNS if count <= vectors)
@@ -100,8 +100,7 @@ class HvxGenerator(WrittenGenerator):
         return _own_code()
 
     def switches_for(self, kernel: Kernel, problem: Problem, config: Config) -> list[str]:
-        params = problem.workload.params
-        images = inputs_of(kernel.pixel(params), kernel.buffers(params)).images.values()
+        images = inputs_of(*stated_by(kernel, problem)).images.values()
         is_aligned = config.text("hvx_taps") == "align" and all(one.is_repeated for one in images)
         merging = () if is_aligned else clang.NO_MERGED_LOADS
         chosen = Config({**config, **_CLANG_CHOICES})
@@ -150,10 +149,8 @@ def _deciding(
 
 def why_not(kernel: Kernel, problem: Problem) -> str:
     """Why there is no code for ``problem``; empty if there is."""
-    params = problem.workload.params
-    specs = kernel.buffers(params)
     try:
-        stated = kernel.pixel(params)
+        stated, specs = stated_by(kernel, problem)
         _require_buffers(specs, stated)
         _require(stated, specs[-1].dtype)
     except NotAStencilError as error:
@@ -169,6 +166,24 @@ def why_not(kernel: Kernel, problem: Problem) -> str:
             whole = f"whole rows of at most {_MOST_VECTORS} vectors"
             return f"it adds up {max(rows)} pixels of rows of {width}, not {whole}"
     return ""
+
+
+def stated_by(kernel: Kernel, problem: Problem) -> tuple[Pixel, tuple[BufferSpec, ...]]:
+    """An output pixel, and the buffers by the names it knows them by.
+
+    ``NotAStencilError`` says why it is no expression of others.
+    """
+    params = problem.workload.params
+    specs = kernel.buffers(params)
+    try:
+        loops = kernel.program(params)
+        names = [*(one.name for one in loops.inputs), *loops.outputs]
+        named = tuple(one._replace(name=own) for one, own in zip(specs, names, strict=True))
+        shapes = {spec.name: spec.shape for spec in named}
+        sizes = loops.sizes_at(shapes) if problem.contract is Contract.STATIC else {}
+    except ProgramError as error:
+        raise NotAStencilError(error.message) from None
+    return pixel_of(loops, sizes), named
 
 
 def _rows_in(stated: Pixel) -> set[int]:
@@ -265,9 +280,9 @@ def _buffers(kernel: Kernel, problem: Problem) -> tuple[BufferSpec, ...]:
 
 def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
     """The C of a config."""
-    lanes, params = problem.target.lanes(1), problem.workload.params
-    buffers, stated = _buffers(kernel, problem), kernel.pixel(params)
-    inputs = inputs_of(stated, kernel.buffers(params))
+    lanes = problem.target.lanes(1)
+    stated, named = stated_by(kernel, problem)
+    buffers, inputs = _buffers(kernel, problem), inputs_of(stated, named)
     values, root = lowered(stated, buffers[-1].dtype)
     window = Window(values, root, config.integer(ROWS))
     choices = Choices(
@@ -381,7 +396,7 @@ class _Walk:
 @lru_cache(maxsize=1)
 def _own_code() -> str:
     """Names the code that decides what C is written of a pixel, and what pixel is read."""
-    modules = (wrapping, pixel, stencils)
-    readers = [Path(str(module.__file__)) for module in modules]
-    paths = [*sorted(Path(__file__).parent.glob("*.py")), *readers, PRELUDE]
+    own = sorted(Path(__file__).parent.glob("*.py"))
+    readers = sorted(Path(str(program.__file__)).parent.glob("*.py"))
+    paths = [*own, *readers, Path(str(wrapping.__file__)), PRELUDE]
     return digest_of_bytes(b"\0".join(path.read_bytes() for path in paths))

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from math import gcd
 
-from tuner.kernels.pixel import NotAStencilError, Pixel, Place, at, rank
+from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place, at, rank
 
 _BYTE = (0, 255)
 _SIGNED = (-(1 << 15), (1 << 15) - 1)

@@ -9,8 +9,8 @@ import pytest
 from tests.rig.stencils import stencil
 from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.tuner.codegen.test_analysis import made
-from tuner.codegen.halide.uploads.stencils import pixel_of
-from tuner.kernels.pixel import (
+from tuner.codegen.halide.uploads.program import program_of
+from tuner.codegen.hvx.pixel import (
     NotAStencilError,
     Pixel,
     at,
@@ -22,6 +22,7 @@ from tuner.kernels.pixel import (
     minimum,
     row_sum,
 )
+from tuner.codegen.hvx.stencils import pixel_of
 
 NINE = [at(dx, dy) for dx, dy in product((-1, 0, 1), repeat=2)]
 
@@ -55,14 +56,15 @@ def binomial(parts: list[Pixel]) -> Pixel:
     ],
 )
 def test_a_stencil_is_read_as_what_it_computes(name, expected):
-    assert pixel_of(stencil(name)) == expected
+    assert pixel_of(program_of(stencil(name))) == expected
 
 
 def test_the_sum_of_a_row_is_one_value_at_each_size():
     blurred = (binomial([at(0, dy) for dy in (-1, 0, 1)])) >> 2
     for width in (128, 384):
         mean = (row_sum(at(0, 0), width) + 128) >> 8
-        found = pixel_of(stencil("uneven"), {"image": (width, 9)})
+        sizes = {"image_extent_0": width, "image_extent_1": 9}
+        found = pixel_of(program_of(stencil("uneven")), sizes)
         assert found == clamped(blurred - mean + 100)
 
 
@@ -71,13 +73,13 @@ def test_the_sum_of_a_row_is_one_value_at_each_size():
     [
         ("halfway", "a coordinate is not|its edges are repeated along rows or columns only"),
         ("transposed", "a coordinate is not that of a pixel|it reads other pixels"),
-        ("overflowing", "a value of uint8 may reach from 0 to 510"),
+        ("overflowing", "a value of u8 may reach from 0 to 510"),
         ("crossed", "its edges do not continue as the pixels at them"),
     ],
 )
 def test_what_is_no_stencil_is_refused_with_a_reason(name, reason):
     with pytest.raises(NotAStencilError, match=reason):
-        pixel_of(stencil(name))
+        pixel_of(program_of(stencil(name)))
 
 
 @pytest.mark.parametrize(
@@ -96,10 +98,10 @@ def test_what_is_no_stencil_is_refused_with_a_reason(name, reason):
 def test_what_stands_in_the_way_is_named_as_it_was_written(written, named):
     program = f"h = hl.Func('h')\nh[x, y] = hl.u8({written})\nout = hl.Pipeline(h)"
     with pytest.raises(NotAStencilError, match=named):
-        pixel_of(made(program))
+        pixel_of(program_of(made(program)))
 
 
 @pytest.mark.parametrize("name", ["column_mean", "edges"])
 def test_other_pipelines_are_refused_without_a_fault(name):
     with pytest.raises(NotAStencilError):
-        pixel_of(unseen_pipeline(name))
+        pixel_of(program_of(unseen_pipeline(name)))

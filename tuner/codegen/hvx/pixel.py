@@ -1,10 +1,8 @@
 """One output pixel of an image as an exact expression of the input pixels around it.
 
-A kernel that states its pixels so (:meth:`tuner.kernels.kernel.Kernel.pixel`) can be compiled by
-generators that write vector code themselves. Values are integers without a width: an expression
-knows the interval of its values, and from that follows what holds them. Sums of sums and maxima of
-maxima are one: however an author nests or stages a filter, the same filter is the same
-expression.
+Vector code is written of it. Values are integers without a width: an expression knows the interval
+of its values, and from that follows what holds them. Sums of sums and maxima of maxima are one:
+however an author nests or stages a filter, the same filter is the same expression.
 
 Build expressions with :func:`at` (an input pixel), ``+``, ``-``, ``*`` by integers, ``>>``, and the
 functions of this module. Beside one image and its neighbourhoods there are several images,
@@ -25,7 +23,7 @@ _MOST_TRUTH, _MOST_OPERATIONS = 9, 256
 
 
 class NotAStencilError(Exception):
-    """A kernel's output is not an expression of pixels; the text says why."""
+    """An output is not an expression of pixels; the text says why."""
 
 
 class Place(NamedTuple):
@@ -168,6 +166,8 @@ def absolute(value: Pixel) -> Pixel:
         return value
     if value.high <= 0:
         return value * -1
+    if value.kind == "sum" and value.value[0] < 0:
+        value *= -1  # a difference and its opposite are one
     return Pixel("abs", None, (value,), 0, max(-value.low, value.high))
 
 

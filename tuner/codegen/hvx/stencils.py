@@ -1,0 +1,506 @@
+"""The output pixel of a program that is a stencil, as an expression (:mod:`~.pixel`).
+
+Stages are written into one another, and small reductions out. A stencil is a program that makes one
+image of u8 images of its shape, whose edges continue as the pixels at them where pixels beyond are
+read: coordinates are clamped. Images may be of interleaved channels, and inputs of one dimension
+tables that are looked up; the sum of a whole row is a value as well. Integers that wrap around are
+followed as long as only sums are made of them, and as far as their low bits go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from math import gcd
+from typing import NamedTuple
+
+from tuner.codegen.hvx.pixel import (
+    NotAStencilError,
+    Pixel,
+    absolute,
+    at,
+    clamped,
+    constant,
+    divided,
+    entry,
+    maximum,
+    minimum,
+    row_sum,
+    scaled,
+)
+from tuner.program.expressions import (
+    ARITHMETIC,
+    COMPARISONS,
+    Binary,
+    Cast,
+    Constant,
+    Expr,
+    Load,
+    ProgramError,
+    Select,
+    Unary,
+    Variable,
+    ordered,
+)
+from tuner.program.loops import Buffer, Program, Stage, Update
+from tuner.program.normal import normalized
+from tuner.program.types import BOOL, I16, INDEX, U8, U16, Type
+
+_MOST_STEPS = 100_000
+"""Parts of expressions that are looked at or made: a second or so."""
+_MOST_NESTED = 100
+"""Stages written into one another."""
+_KEPT = 256
+_OUTPUTS = (U8, U16, I16)
+_SHORT = 33
+"""Steps of a reduction that are written out, rather than taken for those of a row."""
+_PRODUCT_BITS = 15
+"""Of the multiplication that rounds (``vmpy(h, h):<<1:rnd:sat``)."""
+_ACROSS, _DOWN, _PLANE = range(3)
+"""The axes of an output, innermost first."""
+
+Sizes = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A coordinate: multiples of axes, and of sizes by name, and an offset; then, if ``at_least``
+    or ``at_most`` is one, not below or beyond that."""
+
+    terms: tuple[tuple[int | str, int], ...] = ()
+    offset: int = 0
+    at_least: _Place | None = None
+    at_most: _Place | None = None
+
+    @property
+    def is_clamped(self) -> bool:
+        return self.at_least is not None or self.at_most is not None
+
+    @property
+    def axis(self) -> int | None:
+        """The axis along which it moves, if that is one."""
+        names = [name for name, _ in self.terms]
+        return names[0] if len(names) == 1 and isinstance(names[0], int) else None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is the same for all pixels."""
+        return all(isinstance(name, str) for name, _ in self.terms)
+
+    def added(self, other: _Place, sign: int) -> _Place:
+        """The sum with ``sign`` times another."""
+        if self.is_clamped or other.is_clamped:
+            raise NotAStencilError("it moves on from a clamped coordinate")
+        terms = dict(self.terms)
+        for name, factor in other.terms:
+            terms[name] = terms.get(name, 0) + sign * factor
+        kept = sorted(((name, factor) for name, factor in terms.items() if factor), key=str)
+        return _Place(tuple(kept), self.offset + sign * other.offset)
+
+
+class _Number(NamedTuple):
+    """What has the same last ``bits`` as ``pixel``."""
+
+    pixel: Pixel
+    bits: int
+
+
+class _Condition(NamedTuple):
+    """A comparison of two numbers."""
+
+    operator: str
+    left: Pixel
+    right: Pixel
+
+
+_Value = _Place | _Number | _Condition
+_Scope = Mapping[Variable, _Value]
+"""The indices of loops."""
+
+
+def pixel_of(program: Program, sizes: Mapping[str, int] | None = None) -> Pixel:
+    """The output pixel of ``program``; ``NotAStencilError`` says why it has none.
+
+    Where ``sizes`` are given it holds for those alone: rows may be as long as they are, and what
+    has no pixel as it is written may have one in its normal form.
+    """
+    found = _pixel_of(program, tuple((sizes or {}).items()))
+    if isinstance(found, NotAStencilError):
+        raise found.with_traceback(None)
+    return found
+
+
+@lru_cache(maxsize=_KEPT)
+def _pixel_of(program: Program, sizes: Sizes) -> Pixel | NotAStencilError:
+    """Errors are kept, too: they may take as long to find."""
+    try:
+        return _Reading(program, dict(sizes)).pixel()
+    except NotAStencilError as error:
+        found = error
+    if sizes:
+        try:
+            return _Reading(normalized(program, dict(sizes)), dict(sizes)).pixel()
+        except (NotAStencilError, ProgramError):
+            pass  # told is what stands in the way of what was written
+    return found
+
+
+class _Reading:
+    def __init__(self, program: Program, sizes: Mapping[str, int]) -> None:
+        self._program, self._sizes = program, sizes
+        self._inputs = {one.name: one for one in program.inputs}
+        self._steps = self._nested = 0
+        self._known: dict[tuple[str, tuple[_Value, ...]], _Number] = {}
+
+    def pixel(self) -> Pixel:
+        """The output's value where nothing is near an edge."""
+        program = self._program
+        if not program.inputs or len(program.outputs) != 1 or program.tables:
+            raise NotAStencilError("it is not one image made of others")
+        if program.scalars:
+            raise NotAStencilError(f"it depends on {program.scalars[0].name}")
+        (name,) = program.outputs
+        stage = program.stage_of(name)
+        kind, rank = stage.types[stage.arrays.index(name)], len(stage.axes)
+        fits = all(one.type == U8 and 1 <= len(one.axes) <= 3 for one in program.inputs)
+        if kind not in _OUTPUTS or rank not in (2, 3) or not fits:
+            raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
+        places = [_Place(((axis, 1),)) for axis in (_ACROSS, _DOWN, _PLANE)[:rank]]
+        found = self._call(name, tuple(places[::-1]))
+        # Of bytes the generator stores the low bits.
+        return found.pixel if kind == U8 else self._plain(found, kind)
+
+    def _call(self, array: str, places: tuple[_Value, ...]) -> _Number:
+        """The element of a stage's array at ``places``, outermost first."""
+        key = array, places
+        if key not in self._known:
+            self._nested += 1
+            if self._nested > _MOST_NESTED:
+                raise NotAStencilError("its stages nest too deep")
+            self._known[key] = self._element(self._program.stage_of(array), array, places)
+            self._nested -= 1
+        return self._known[key]
+
+    def _element(self, stage: Stage, array: str, places: tuple[_Value, ...]) -> _Number:
+        scope = dict(zip(stage.places, places, strict=True))
+        try:
+            value = self._number(stage, stage.values[stage.arrays.index(array)], scope)
+        except NotAStencilError:
+            edge = next((one for one in _EDGES if stage.name.startswith(one)), None)
+            if edge is None:
+                raise
+            raise NotAStencilError(
+                f"{edge} continues an input beyond its edges; of those, it knows repeat_edge"
+            ) from None
+        for update in stage.updates:
+            value = self._updated(stage, update, value, scope)
+        return value
+
+    def _updated(self, stage: Stage, update: Update, value: _Number, scope: _Scope) -> _Number:
+        """``value`` after all steps of a reduction."""
+        if len(stage.arrays) > 1:
+            raise NotAStencilError(f"its stage {stage.name} reduces several values")
+        reduced = [loop for loop in update.loops if loop.bounds]
+        if update.condition is not None or update.places != stage.places:
+            raise NotAStencilError(f"an update of its stage {stage.name} is not of whole rows")
+        domain = []
+        for loop in reduced:
+            first, end = (self._whole(self._of(stage, one, {})) for one in loop.bounds)
+            domain.append([(loop.index, at) for at in range(first, end)])
+        key = stage.name, tuple(scope[axis] for axis in stage.places)
+
+        def after(own: _Number, point: _Scope) -> _Number:
+            self._known[key] = own  # what the definition reads of itself
+            made = self._number(stage, update.values[0], {**scope, **point})
+            self._known.pop(key)
+            return made
+
+        if len(domain) == 1 and len(domain[0]) > _SHORT and domain[0][0][1] == 0:
+            along = {reduced[0].index: _Place(((_ACROSS, 1),))}
+            bits = value.bits
+            part, other = (after(_Number(constant(own), bits), along).pixel for own in (0, 1))
+            if other - part != constant(1):
+                raise NotAStencilError("it reduces a row, and not to its sum")
+            return _Number(value.pixel + row_sum(part, len(domain[0])), bits)
+        for point in product(*domain):
+            value = after(value, {name: _Place((), at) for name, at in point})
+        return value
+
+    def _number(self, stage: Stage, root: Expr, scope: _Scope) -> _Number:
+        return self._as_number(self._of(stage, root, scope), root.type)
+
+    def _of(self, stage: Stage, root: Expr, scope: _Scope) -> _Value:
+        made: dict[Expr, _Value] = {}
+        for node in ordered([root]):
+            self._steps += 1
+            parts = [made[part] for part in node.parts]
+            made[node] = value = self._node(stage, node, parts, scope)
+            self._steps += len(value.pixel.parts) if isinstance(value, _Number) else 0
+            if self._steps > _MOST_STEPS:
+                raise NotAStencilError("it is too large when its stages are written into another")
+        return made[root]
+
+    def _node(self, stage: Stage, node: Expr, parts: list[_Value], scope: _Scope) -> _Value:
+        if isinstance(node, Constant):
+            return _Place((), node.value)
+        if isinstance(node, Variable):
+            return self._variable(node, scope)
+        if isinstance(node, Load):
+            return self._load(node, parts)
+        if isinstance(node, Cast):
+            return self._cast(stage, node, parts[0])
+        if isinstance(node, Select):
+            made = self._chosen(node, *parts)
+            if made is None:
+                raise NotAStencilError(f"its stage {stage.name} uses select()")
+            return made
+        if isinstance(node, Unary):
+            return self._unary(stage, node, parts[0])
+        assert isinstance(node, Binary)  # noqa: S101 - there are no other nodes
+        a, b = parts
+        if isinstance(a, _Place) and isinstance(b, _Place):
+            made = self._coordinate(node.operator, a, b)
+            if not made.terms and not node.type.holds(made.offset):
+                raise NotAStencilError(f"a number of {node.type} comes to {made.offset}")
+            return made
+        return self._binary(stage, node, a, b)
+
+    def _variable(self, node: Variable, scope: _Scope) -> _Value:
+        if node in scope:
+            return scope[node]
+        if node.name in self._sizes:
+            return _Place((), self._sizes[node.name])
+        return _Place(((node.name, 1),))
+
+    def _load(self, node: Load, places: Sequence[_Value]) -> _Value:
+        image = self._inputs.get(node.source)
+        if image is None:
+            return self._call(node.source, tuple(places))
+        if len(places) == 1:
+            index = self._plain(self._as_number(places[0], INDEX), INDEX)
+            return _Number(entry(image.name, index), U8.bits)
+        known_as = "" if len(self._inputs) == 1 else image.name
+        return _Number(self._pixel(image, [_coordinate(one) for one in places], known_as), U8.bits)
+
+    def _pixel(self, image: Buffer, places: Sequence[_Place], known_as: str) -> Pixel:
+        """The pixel of ``image``, which expressions know as ``known_as``."""
+        steps, kinds = [], set()
+        down, across = places[-2:]
+        for axis, place, ends in zip(
+            (_ACROSS, _DOWN), (across, down), image.axes[:-3:-1], strict=True
+        ):
+            if place.axis != axis:
+                raise NotAStencilError("it reads other pixels than those around the output's")
+            ((_, step),) = place.terms
+            steps.append(step)
+            held = self._is_held(place, ends)
+            is_inside = 0 <= place.offset < step
+            if place.is_clamped and (held is None or not (all(held) or is_inside)):
+                raise NotAStencilError(
+                    "its edges do not continue as the pixels at them (repeat_edge)"
+                )
+            if not is_inside:
+                kinds.add(place.is_clamped)
+        if steps[1] != 1 or steps[0] < 1 or (steps[0] > 1 and not 0 <= across.offset < steps[0]):
+            raise NotAStencilError("it reads other pixels than those around the output's")
+        if len(kinds) > 1:
+            raise NotAStencilError("its edges are repeated along rows or columns only")
+        plane = _plane(places[0]) if len(places) > 2 else None
+        within = False in kinds
+        return at(across.offset, down.offset, known_as, steps[0], plane, within=within)
+
+    def _is_held(self, place: _Place, ends: Sequence[Expr]) -> tuple[bool, bool] | None:
+        """Whether ``place`` is held at either end of an axis; ``None`` if it is elsewhere."""
+        least, last = place.at_least, place.at_most
+        if not ends:
+            return None
+        first, end = (_coordinate(self._of(self._program.stages[0], one, {})) for one in ends)
+        if least not in (None, first) or last not in (None, end.added(_Place((), 1), -1)):
+            return None
+        return least is not None, last is not None
+
+    def _cast(self, stage: Stage, node: Cast, part: _Value) -> _Value:
+        if isinstance(part, _Condition):
+            raise NotAStencilError(f"its stage {stage.name} uses {part.operator}")
+        if isinstance(part, _Place):
+            if part.terms and node.type != INDEX:
+                raise NotAStencilError("it computes with coordinates")
+            return part
+        given, wanted = node.operand.type, node.type
+        if node.saturates:
+            own = self._plain(part, given)
+            return _Number(clamped(own, wanted.low, wanted.high), wanted.bits)
+        # Bits that are cut off may be wrong already; those that are added may not.
+        if wanted.bits > part.bits or wanted.bits > given.bits:
+            return _Number(self._plain(part, given), wanted.bits)
+        return _Number(part.pixel, wanted.bits)
+
+    def _chosen(self, node: Select, condition: _Value, one: _Value, other: _Value) -> _Value | None:
+        """A choice of the lesser or the greater of two."""
+        if not isinstance(condition, _Condition) or condition.operator[0] not in "<>":
+            return None
+        kind = node.type
+        chosen, otherwise = (self._plain(self._as_number(v, kind), kind) for v in (one, other))
+        sides = condition.left, condition.right
+        if condition.operator[0] == ">":
+            sides = sides[::-1]
+        if sides == (chosen, otherwise):
+            return _Number(minimum(chosen, otherwise), kind.bits)
+        if sides == (otherwise, chosen):
+            return _Number(maximum(chosen, otherwise), kind.bits)
+        return None
+
+    def _unary(self, stage: Stage, node: Unary, part: _Value) -> _Value:
+        kind = node.operand.type
+        if node.operator == "abs":
+            own = self._plain(self._as_number(part, kind), kind)
+            return _Number(absolute(own), kind.bits)
+        if node.operator == "~" and kind != BOOL:
+            number = self._as_number(part, kind)
+            most = -1 if kind.is_signed else kind.high
+            return _Number(most - number.pixel, number.bits)
+        raise NotAStencilError(f"its stage {stage.name} uses {node.operator}")
+
+    def _coordinate(self, operator: str, a: _Place, b: _Place) -> _Place:
+        """Coordinates, and numbers, which are coordinates that nothing moves."""
+        if operator in ("+", "-"):
+            return a.added(b, 1 if operator == "+" else -1)
+        if not a.terms and not b.terms and operator in _OF_NUMBERS:
+            return _Place((), _OF_NUMBERS[operator](a.offset, b.offset))
+        if operator == "*" and not (a.terms and b.terms) and not (a.is_clamped or b.is_clamped):
+            moving, factor = (a, b.offset) if a.terms else (b, a.offset)
+            terms = tuple((name, factor * own) for name, own in moving.terms if factor)
+            return _Place(terms, factor * moving.offset)
+        if operator in ("min", "max"):
+            # Of what is not a number beside a size, as of a plane, the shapes tell more later.
+            for one, bound in ((a, b), (b, a)):
+                if not bound.is_fixed or (one.is_fixed and one.terms):
+                    continue
+                if operator == "min" and one.at_most in (None, bound):
+                    return replace(one, at_most=bound)
+                if operator == "max" and one.at_least in (None, bound):
+                    return replace(one, at_least=bound)
+        raise NotAStencilError("a coordinate is not that of a pixel and an offset")
+
+    def _binary(self, stage: Stage, node: Binary, a: _Value, b: _Value) -> _Value:
+        operator, kind = node.operator, node.left.type
+        if operator in COMPARISONS and kind != BOOL:
+            sides = (self._plain(self._as_number(one, kind), kind) for one in (a, b))
+            return _Condition(operator, *sides)
+        if operator not in (*ARITHMETIC, "<<", ">>") or operator == "%":
+            raise NotAStencilError(f"its stage {stage.name} uses {operator}")
+        left, right = self._as_number(a, kind), self._as_number(b, node.right.type)
+        bits = min(left.bits, right.bits)
+        if operator == "+":
+            return _Number(left.pixel + right.pixel, bits)
+        if operator == "-":
+            return _Number(left.pixel - right.pixel, bits)
+        if operator == "*":
+            by_right = right.pixel.kind == "constant"
+            one, other = (left, right) if by_right else (right, left)
+            return _Number(one.pixel * _known(other.pixel), bits)
+        if operator == "<<":
+            amount = _known(right.pixel)
+            return self._shifted(left, -amount, kind)
+        if operator == ">>":
+            return self._shifted(left, _known(right.pixel), kind)
+        if operator == "//" and _known(right.pixel).bit_count() == 1:
+            return self._shifted(left, _known(right.pixel).bit_length() - 1, kind)
+        end = constant(kind.high if operator == "min" else kind.low)
+        if operator in ("min", "max") and end in (left.pixel, right.pixel):
+            return left if right.pixel == end else right  # its type's own end
+        first, second = self._plain(left, kind), self._plain(right, kind)
+        if operator == "//":
+            return _Number(divided(first, _known(second)), kind.bits)
+        return _Number(_EXTREMES[operator](first, second), kind.bits)
+
+    def _shifted(self, value: _Number, bits: int, kind: Type) -> _Number:
+        """``value`` shifted right; of one that wrapped around, the bits that are still right."""
+        if bits <= 0:
+            return _Number(value.pixel * (1 << -bits), value.bits)
+        try:
+            self._plain(value, kind)
+        except NotAStencilError:
+            if bits >= value.bits:
+                raise
+            return _Number(value.pixel >> bits, value.bits - bits)
+        product_ = _rounded_product(value.pixel) if bits == _PRODUCT_BITS else None
+        return _Number(product_ or value.pixel >> bits, kind.bits)
+
+    def _plain(self, value: _Number, kind: Type) -> Pixel:
+        """``value``, which a variable of the type ``kind`` holds as it is."""
+        own = value.pixel
+        if value.bits < kind.bits or not kind.low <= own.low <= own.high <= kind.high:
+            raise NotAStencilError(f"a value of {kind} may reach from {own.low} to {own.high}")
+        return own
+
+    def _as_number(self, value: _Value, kind: Type) -> _Number:
+        if isinstance(value, _Number):
+            return value
+        if isinstance(value, _Condition):
+            raise NotAStencilError("it computes with conditions")
+        return _Number(constant(self._whole(value)), kind.bits)
+
+    def _whole(self, value: _Value) -> int:
+        if not isinstance(value, _Place) or value.terms:
+            raise NotAStencilError("it computes with coordinates")
+        return value.offset
+
+
+def _moved(number: int, places: int) -> int:
+    """``number`` shifted left, as far as any type reaches."""
+    return number << min(places, 64) if places >= 0 else number >> min(-places, 64)
+
+
+_EDGES = ("mirror_interior", "mirror_image", "repeat_image", "constant_exterior")
+"""The Funcs of Halide's BoundaryConditions are called so, whatever their users wrote."""
+_OF_NUMBERS: Mapping[str, Callable[[int, int], int]] = {
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b if b else 0,
+    "<<": _moved,
+    ">>": lambda a, b: _moved(a, -b),
+    "min": min,
+    "max": max,
+}
+_EXTREMES: Mapping[str, Callable[[Pixel, Pixel], Pixel]] = {
+    "min": minimum,
+    "max": maximum,
+    "absd": lambda a, b: absolute(a - b),
+}
+
+
+def _coordinate(value: _Value) -> _Place:
+    if not isinstance(value, _Place):
+        raise NotAStencilError("a coordinate depends on a pixel")
+    return value
+
+
+def _plane(place: _Place) -> int | None:
+    """The number of a plane; ``None`` if it is the output's own."""
+    if not place.terms and place.offset >= 0:
+        return place.offset
+    if place.terms == ((_PLANE, 1),) and not place.offset:
+        return None
+    raise NotAStencilError("it reads other planes than the output's")
+
+
+def _known(value: Pixel) -> int:
+    if value.kind != "constant":
+        raise NotAStencilError("it multiplies or divides pixels by one another, or shifts by them")
+    return int(value.value)
+
+
+def _rounded_product(total: Pixel) -> Pixel | None:
+    """``total >> 15`` as one multiplication of 16 bits that rounds, where ``total`` has more."""
+    if total.kind != "sum" or U16.low <= total.low <= total.high <= U16.high:
+        return None
+    *weights, offset = total.value
+    factor = gcd(*weights)
+    inner, rest = divmod(offset - (1 << _PRODUCT_BITS - 1), factor)
+    if rest or not I16.holds(factor):
+        return None
+    parts = zip(total.parts, weights, strict=True)
+    value = sum((part * (weight // factor) for part, weight in parts), constant(inner))
+    return scaled(value, factor) if I16.low <= value.low <= value.high <= I16.high else None
