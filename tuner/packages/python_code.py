@@ -7,7 +7,6 @@ what could move a terminal's cursor, and believed no further.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tuner.codegen.confinement import environment
 from tuner.kernels.kernel import Array
 from tuner.packages.python_process import EXIT_REFUSED, MODULE
 from tuner.problem.buffers import BufferSpec
@@ -26,7 +26,6 @@ CPU_LIMIT_S = 30
 MEMORY_LIMIT_BYTES = 1 << 30
 _MOST_MADE_BYTES = 16 << 20
 _MOST_CHARACTERS = 600
-_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class PythonFailedError(Exception):
@@ -96,9 +95,6 @@ def rendered(file: str, template: bytes, values: Mapping[str, int | str]) -> byt
 
 
 def _answer(request: Mapping[str, Any], data: bytes, answer_bytes: int) -> bytes:
-    environment = {**dict.fromkeys(_THREADS, "1"), "PYTHONHASHSEED": "0"}
-    if "PYTHONPATH" in os.environ:
-        environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     with (
         tempfile.TemporaryFile() as question,
         tempfile.TemporaryFile() as answer,
@@ -118,7 +114,7 @@ def _answer(request: Mapping[str, Any], data: bytes, answer_bytes: int) -> bytes
                 stdin=question,
                 stdout=answer,
                 stderr=subprocess.DEVNULL,
-                env=environment,
+                env=environment(),
                 timeout=TIME_LIMIT_S,
                 start_new_session=True,
                 check=False,

@@ -135,6 +135,22 @@ def test_a_reader_that_others_keep_waiting_is_not_ended(
         describe_pipeline(b"bytes")
 
 
+def test_products_of_matrices_want_no_threads(
+    fresh: readers.Readers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """OpenBLAS would wait for those that it may not start, at the cost of a processor."""
+    stand_in(monkeypatch, tmp_path, "reader.ones @ reader.ones; raise ValueError('done')")
+    program = tmp_path / "stand_in_reader.py"
+    program.write_text(
+        f"import numpy\n{program.read_text()}".replace(
+            "reader.main()", "reader.ones = numpy.ones((512, 512))\nreader.main()"
+        )
+    )
+    monkeypatch.setattr(readers, "TIME_LIMIT_S", 5.0)
+    with pytest.raises(UserError, match="done"):
+        describe_pipeline(b"bytes")
+
+
 @pytest.mark.slow
 def test_nothing_of_one_upload_is_left_for_the_next(
     fresh: readers.Readers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

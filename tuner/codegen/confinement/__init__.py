@@ -7,7 +7,14 @@ is confined to it (``confine``): no privileges and a user of its own, files by a
 layers this machine has.
 """
 
-from tuner.codegen.confinement.confine import SYSTEM, Confinement, Limits, Program, confine
+from tuner.codegen.confinement.confine import (
+    SYSTEM,
+    Confinement,
+    Limits,
+    Program,
+    confine,
+    environment,
+)
 from tuner.codegen.confinement.roles import (
     COMPILER,
     PROGRAM,
@@ -29,4 +36,5 @@ __all__ = [
     "Program",
     "Role",
     "confine",
+    "environment",
 ]

@@ -79,6 +79,16 @@ class Confinement:
         return tuple(self.layers)
 
 
+def environment() -> dict[str, str]:
+    """The variables that a Python process is started with before it is confined. Its BLAS may start
+    no threads: OpenBLAS waits for them for ever."""
+    blas = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    found = {**dict.fromkeys(blas, "1"), "PYTHONHASHSEED": "0"}
+    if "PYTHONPATH" in os.environ:
+        found["PYTHONPATH"] = os.environ["PYTHONPATH"]
+    return found
+
+
 def confine(
     role: Role, folder: Path, limits: Limits, program: Program | None = None
 ) -> Confinement:

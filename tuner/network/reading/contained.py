@@ -7,7 +7,6 @@ process says about a failure is shown to people without what could move a termin
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from tuner.codegen.confinement import environment
 from tuner.errors import ToolchainError, UserError
 from tuner.network.graph import DTYPES, Array, Graph, data_digest
 from tuner.network.reading import limits
@@ -32,7 +32,6 @@ MEMORY_LIMIT_BYTES = 4 << 30
 _COPIES = 6
 _MOST_LINE_BYTES = 1 << 28
 _MODULE = "tuner.network.reading.process"
-_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def read(content: bytes, path: str, axes: Mapping[str, int], external: ExternalData) -> Graph:
@@ -41,9 +40,6 @@ def read(content: bytes, path: str, axes: Mapping[str, int], external: ExternalD
 
     Raises what that raises, and ``UserError`` if the process that reads ends without an answer.
     """
-    environment = {**dict.fromkeys(_THREADS, "1"), "PYTHONHASHSEED": "0"}
-    if "PYTHONPATH" in os.environ:
-        environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     with (
         tempfile.TemporaryDirectory(prefix="hvxtune-model-") as folder,
         subprocess.Popen(
@@ -51,7 +47,7 @@ def read(content: bytes, path: str, axes: Mapping[str, int], external: ExternalD
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environment,
+            env=environment(),
             start_new_session=True,
         ) as process,
     ):

@@ -21,6 +21,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tuner.codegen.confinement import environment
 from tuner.codegen.fairness import FairPlaces, Ledger
 from tuner.codegen.halide.children import PATIENCE
 from tuner.codegen.halide.servers import TEMPORARY_FOLDERS
@@ -81,9 +82,7 @@ class Reader:
         if self._socket is not None:
             return self._socket
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {"LD_PRELOAD": str(built(TEMPORARY_FOLDERS))}  # lowering makes folders
-        if "PYTHONPATH" in os.environ:
-            environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        folders = {"LD_PRELOAD": str(built(TEMPORARY_FOLDERS))}  # lowering makes folders
         self._socket = ours
         with theirs, tempfile.TemporaryFile() as said:
             self._process = subprocess.Popen(
@@ -91,7 +90,7 @@ class Reader:
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=said,
-                env=environment,
+                env=environment() | folders,
                 start_new_session=True,
             )
             theirs.close()
