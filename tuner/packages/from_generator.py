@@ -3,7 +3,7 @@
 Its arguments are what the program lists. Its parameters are the extents that its algorithm leaves
 open, and how the other extents follow from those is measured: the algorithm is asked for its
 buffers at several sizes, and an extent that moves with them in any way but a linear one, element by
-element or in blocks (``(c + 31) // 32``), is refused.
+element or in blocks (``(c + 31) // 32``, ``c // 32``), is refused.
 Scalars have the values of its pipeline as an upload. The Generator's own schedule is the
 baseline, and the derived schedules are searched beside it.
 """
@@ -167,16 +167,21 @@ def _shapes(
 
 @dataclass(frozen=True)
 class _Term:
-    """What an extent has of the size ``name``: ``factor`` elements for each block of that many, or
-    one for each, but at ``most`` so many."""
+    """What an extent has of the size ``name``: ``factor`` elements for each block of that many
+    (``begun``, or whole), or one for each, but at ``most`` so many."""
 
     name: str
     factor: int
     block: int = 1
     most: int = 0
+    begun: bool = True
+
+    @property
+    def _more(self) -> int:
+        return self.block - 1 if self.begun else 0
 
     def at(self, size: int) -> int:
-        count = self.factor * -(-size // self.block)
+        count = self.factor * ((size + self._more) // self.block)
         return min(count, self.most) if self.most else count
 
     def __str__(self) -> str:
@@ -184,7 +189,8 @@ class _Term:
             return f"min({self.name}, {self.most})"
         blocks = self.name
         if self.block > 1:
-            blocks = f"(({self.name} + {self.block - 1}) // {self.block})"
+            begun = f"({self.name} + {self._more})" if self.begun else self.name
+            blocks = f"({begun} // {self.block})"
         return blocks if self.factor == 1 else f"{self.factor} * {blocks}"
 
 
@@ -199,8 +205,11 @@ def _term(
     that does not grow is that of a block, which small sizes do not fill."""
     (x0, y0), (x1, y1), *_ = points.items()
     slope = Fraction(y1 - y0, x1 - x0)
-    step = points.get(x0 + 1, y0 + slope) - y0
-    term = _Term(name, int(step), max(1, int(step / slope)) if slope else 1)
+    first, last = points.get(x0 + 1, y0 + slope) - y0, y1 - points.get(x1 - 1, y1 - slope)
+    step = first or last
+    term = _Term(
+        name, int(step), max(1, int(step / slope)) if slope else 1, begun=bool(first) or not last
+    )
     if not slope and few and all(x == y < y0 for x, y in few.items()):
         term = _Term(name, 1, most=y0)
     rest = y0 - term.at(x0)

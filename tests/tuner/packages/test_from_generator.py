@@ -65,18 +65,26 @@ def test_an_extent_may_follow_another_in_blocks(tmp_path: Path) -> None:
         assert shapes["weights"] == shape
 
 
+def test_an_extent_may_follow_another_in_whole_blocks(tmp_path: Path) -> None:
+    write_package(THEIRS, tmp_path / "whole", "whole")
+    kernel = kept_here(read_folder(tmp_path / "whole"))
+    for channels, width in ((32, 32), (63, 32), (64, 64), (130, 128)):
+        shapes = {one.name: one.shape for one in kernel.buffers({"c": channels, "x": 4})}
+        assert shapes["image"] == (4, width)
+
+
 @pytest.mark.parametrize(
     ("text", "generator", "said"),
     [
         (
             None,
             "",
-            r"has 6 Generators. accepted: blend, blocks, floats, halved, scaled, squares.*--gen",
+            r"has 7 Generators. accepted: blend, blocks, floats, halved, .*squares, whole.*--gen",
         ),
         (
             None,
             "blond",
-            r"has no Generator 'blond.. accepted: blend, blocks, floats, halved, scaled, squares",
+            r"has no Generator 'blond.. accepted: blend, blocks, floats, halved, .*squares, whole",
         ),
         (None, "halved", r"the Generator halved gives no pipeline: .*half.*--param"),
         (None, "squares", r"dimension 1 of image has .* elements at a size of"),

@@ -60,6 +60,20 @@ public:
     }
 };
 
+// Sums whole blocks of its weights only.
+class Whole : public Generator<Whole> {
+public:
+    Input<Buffer<uint8_t, 2>> image{"image"};
+    Input<Buffer<uint8_t, 2>> weights{"weights"};
+    Output<Buffer<uint32_t, 2>> sums{"sums"};
+
+    void generate() {
+        Var c("c"), x("x");
+        RDom k(0, weights.dim(0).extent() / 32 * 32);
+        sums(c, x) += u32(image(k, x)) * weights(k, c);
+    }
+};
+
 // The width of its input is no multiple of its output's.
 class Squares : public Generator<Squares> {
 public:
@@ -101,6 +115,7 @@ public:
 HALIDE_REGISTER_GENERATOR(Blend, blend)
 HALIDE_REGISTER_GENERATOR(Halved, halved)
 HALIDE_REGISTER_GENERATOR(Blocks, blocks)
+HALIDE_REGISTER_GENERATOR(Whole, whole)
 HALIDE_REGISTER_GENERATOR(Squares, squares)
 HALIDE_REGISTER_GENERATOR(Scaled, scaled)
 HALIDE_REGISTER_GENERATOR(Floats, floats)
