@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from tuner import program
 from tuner.codegen import clang, wrapping
 from tuner.codegen.hvx.lowering import BOUNDS, lowered
 from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place
 from tuner.codegen.hvx.sliding import Window
-from tuner.codegen.hvx.stencils import pixel_of
+from tuner.codegen.hvx.stencils import pixels_of
 from tuner.codegen.hvx.writing import (
     TABLE_BYTES,
     Choices,
@@ -19,6 +22,7 @@ from tuner.codegen.hvx.writing import (
     Inputs,
     Side,
     Strip,
+    Way,
     adds_pairs,
     declarations,
     is_prefetched,
@@ -28,7 +32,7 @@ from tuner.codegen.written import SWITCHES, WrittenGenerator
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel
-from tuner.problem.buffers import BufferSpec
+from tuner.problem.buffers import BufferSpec, layout_of
 from tuner.problem.contract import Contract
 from tuner.program import ProgramError
 from tuner.records.candidate import Problem
@@ -73,14 +77,15 @@ class HvxGenerator(WrittenGenerator):
                 accepted="functions of u8 images and the pixels around one, see docs/generators.md",
                 next_step="choose another generator, such as halide",
             )
-        stated, (*_, output) = stated_by(kernel, problem)
-        *_, height, width = output.shape
+        stencil = stencil_of(kernel, problem)
+        *_, height, width = stencil.output.shape
         vectors = width // problem.target.lanes(1)
         columns = tuple(count for count in _COLUMNS if count <= vectors)
-        if _rows_in(stated):
+        if any(map(_rows_in, stencil.pixels)):
             columns = (vectors,)  # whole rows
         known = height if problem.contract is Contract.STATIC else None
-        return Space(kernel.name, _knobs(columns, *_deciding(stated, output.dtype, known)))
+        deciding = (_deciding(one, stencil.output.dtype, known) for one in stencil.pixels)
+        return Space(kernel.name, _knobs(columns, *map(_any_of, zip(*deciding, strict=True))))
 
     @classmethod
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
@@ -100,8 +105,10 @@ class HvxGenerator(WrittenGenerator):
         return _own_code()
 
     def switches_for(self, kernel: Kernel, problem: Problem, config: Config) -> list[str]:
-        images = inputs_of(*stated_by(kernel, problem)).images.values()
-        is_aligned = config.text("hvx_taps") == "align" and all(one.is_repeated for one in images)
+        stencil = stencil_of(kernel, problem)
+        images = (inputs_of(one, stencil.specs).images.values() for one in stencil.pixels)
+        are_repeated = all(one.is_repeated for one in chain.from_iterable(images))
+        is_aligned = config.text("hvx_taps") == "align" and are_repeated
         merging = () if is_aligned else clang.NO_MERGED_LOADS
         chosen = Config({**config, **_CLANG_CHOICES})
         return [*merging, *super().switches_for(kernel, problem, chosen)]
@@ -109,6 +116,12 @@ class HvxGenerator(WrittenGenerator):
 
 _Words = tuple[str, ...]
 _Numbers = tuple[int, ...]
+_T = TypeVar("_T")
+
+
+def _any_of(choices: Iterable[tuple[_T, ...]]) -> tuple[_T, ...]:
+    """The choices of any of several pixels, in order."""
+    return max(choices, key=len)
 
 
 @lru_cache(maxsize=64)
@@ -150,16 +163,17 @@ def _deciding(
 def why_not(kernel: Kernel, problem: Problem) -> str:
     """Why there is no code for ``problem``; empty if there is."""
     try:
-        stated, specs = stated_by(kernel, problem)
-        _require_buffers(specs, stated)
-        _require(stated, specs[-1].dtype)
+        stencil = stencil_of(kernel, problem)
+        _require_buffers(stencil, problem)
+        for stated in stencil.pixels:
+            _require(stated, stencil.output.dtype)
     except NotAStencilError as error:
         return str(error)
     lanes = problem.target.lanes(1)
-    width = specs[-1].shape[-1]
+    width = stencil.output.shape[-1]
     if width < lanes:
         return f"its rows have {width} pixels, fewer than {lanes}"
-    if rows := _rows_in(stated):
+    if rows := set[int]().union(*map(_rows_in, stencil.pixels)):
         if problem.contract is not Contract.STATIC:
             return "it adds up rows, for which the contract has to be static"
         if rows != {width} or width % lanes or width > _MOST_VECTORS * lanes:
@@ -168,11 +182,20 @@ def why_not(kernel: Kernel, problem: Problem) -> str:
     return ""
 
 
-def stated_by(kernel: Kernel, problem: Problem) -> tuple[Pixel, tuple[BufferSpec, ...]]:
-    """An output pixel, and the buffers by the names it knows them by.
+class Stencil(NamedTuple):
+    """An output pixel, or that of each plane, and the buffers by the names it knows them by."""
 
-    ``NotAStencilError`` says why it is no expression of others.
-    """
+    pixels: tuple[Pixel, ...]
+    specs: tuple[BufferSpec, ...]
+
+    @property
+    def output(self) -> BufferSpec:
+        """The output."""
+        return self.specs[-1]
+
+
+def stencil_of(kernel: Kernel, problem: Problem) -> Stencil:
+    """What its program is; ``NotAStencilError`` says why it is no stencil."""
     params = problem.workload.params
     specs = kernel.buffers(params)
     try:
@@ -180,10 +203,10 @@ def stated_by(kernel: Kernel, problem: Problem) -> tuple[Pixel, tuple[BufferSpec
         names = [*(one.name for one in loops.inputs), *loops.outputs]
         named = tuple(one._replace(name=own) for one, own in zip(specs, names, strict=True))
         shapes = {spec.name: spec.shape for spec in named}
-        sizes = loops.sizes_at(shapes) if problem.contract is Contract.STATIC else {}
+        found = pixels_of(loops, shapes if problem.contract is Contract.STATIC else {})
     except ProgramError as error:
         raise NotAStencilError(error.message) from None
-    return pixel_of(loops, sizes), named
+    return Stencil(found, named)
 
 
 def _rows_in(stated: Pixel) -> set[int]:
@@ -213,30 +236,52 @@ def inputs_of(stated: Pixel, specs: Sequence[BufferSpec]) -> Inputs:
     for place in sorted(stated.places(), key=lambda one: (numbers[one.image], one.source)):
         number = numbers[place.image]
         own = _PLANE if place.plane is None else str(place.plane)
-        plane = own if len(specs[number].shape) > 2 else ""
-        images[place.source] = Image(number, place.step, plane)
+        spec = specs[number]
+        plane = own if len(_rows_of(spec, place.step)) > 2 else ""
+        row = 2 if _is_of_pixels(spec, place.step) else 1
+        images[place.source] = Image(number, place.step, plane, row=row)
         if place.image in larger:
             around = [one for one in stated.places() if one.image == place.image]
             top, left = (-least for least in (specs[number].mins or (0, 0))[-2:])
             right = max(0, *(one.dx for one in around))
             bottom = max(0, *(one.dy for one in around))
-            images[place.source] = Image(number, 1, plane, False, left, top, right, bottom)
+            images[place.source] = Image(number, 1, plane, False, left, top, right, bottom, row)
     tables = sorted(one.value for one in stated.inner() if one.kind == "entry")
     return Inputs(images, {name: numbers[name] for name in tables})
 
 
-def _require_buffers(specs: Sequence[BufferSpec], stated: Pixel) -> None:
-    *given, output = specs
-    if any(spec.loose for spec in specs) or any(output.mins):
+def _is_of_pixels(spec: BufferSpec, step: int) -> bool:
+    """Whether an image's last dimension are the channels that lie side by side in a row."""
+    return step > 1 and len(spec.shape) > 2
+
+
+def _rows_of(spec: BufferSpec, step: int) -> tuple[int, ...]:
+    """The shape of an image as rows, or as planes of rows."""
+    if _is_of_pixels(spec, step):
+        rows, pixels, channels = spec.shape
+        return rows, pixels * channels
+    return spec.shape
+
+
+def _require_buffers(stencil: Stencil, problem: Problem) -> None:
+    *given, output = stencil.specs
+    if any(spec.loose for spec in stencil.specs) or any(output.mins):
         raise NotAStencilError("its buffers are loose, or its output does not begin at 0")
     if any(spec.dtype != "uint8" for spec in given) or output.dtype not in BOUNDS:
         raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
     if len(output.shape) not in (2, 3):
         raise NotAStencilError(f"its output has {len(output.shape)} dimensions, not two or three")
-    inputs = inputs_of(stated, specs)
-    read = {*inputs.tables.values(), *(image.buffer for image in inputs.images.values())}
+    read = set[int]()
+    for stated in stencil.pixels:
+        inputs = inputs_of(stated, stencil.specs)
+        read |= {*inputs.tables.values(), *(image.buffer for image in inputs.images.values())}
+        _require_inputs(stated, inputs, stencil, problem)
     if read != set(range(len(given))):
         raise NotAStencilError("it has several outputs, or inputs that it does not read")
+
+
+def _require_inputs(stated: Pixel, inputs: Inputs, stencil: Stencil, problem: Problem) -> None:
+    *given, output = stencil.specs
     *planes, height, width = output.shape
     for place in sorted(stated.places(), key=lambda one: one.source):
         image = inputs.images[place.source]
@@ -244,14 +289,19 @@ def _require_buffers(specs: Sequence[BufferSpec], stated: Pixel) -> None:
             raise NotAStencilError("its image does not begin at 0")
         if not image.is_repeated and not place.within and (place.dx or place.dy):
             raise NotAStencilError("it repeats some edges of an image, and others not")
-        *others, rows, columns = given[image.buffer].shape
+        spec = given[image.buffer]
+        if _is_of_pixels(spec, place.step):
+            strides = layout_of(spec, problem.contract, problem.target).strides
+            if strides[-2] != spec.shape[-1]:
+                raise NotAStencilError("its pixels do not lie next to each other")
+        *others, rows, columns = _rows_of(spec, place.step)
         if place.plane is None:
             has_plane = others in ([], planes)
         else:
             has_plane = bool(others) and place.plane < others[0]
         shape = (height, place.step * width)
         if not image.is_repeated:
-            has_all = _has_all(given[image.buffer], place, height, width)
+            has_all = _has_all(spec, place, height, width)
             shape = (rows, columns) if has_all else shape
         if (rows, columns) != shape or not has_plane:
             raise NotAStencilError("its image is not made of ones of the same shape")
@@ -280,11 +330,8 @@ def _buffers(kernel: Kernel, problem: Problem) -> tuple[BufferSpec, ...]:
 
 def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
     """The C of a config."""
-    lanes = problem.target.lanes(1)
-    stated, named = stated_by(kernel, problem)
-    buffers, inputs = _buffers(kernel, problem), inputs_of(stated, named)
-    values, root = lowered(stated, buffers[-1].dtype)
-    window = Window(values, root, config.integer(ROWS))
+    lanes, stencil = problem.target.lanes(1), stencil_of(kernel, problem)
+    buffers = _buffers(kernel, problem)
     choices = Choices(
         config.integer("hvx_columns"),
         config.text("hvx_taps") == "load",
@@ -293,10 +340,16 @@ def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
         config.text("hvx_last"),
         buffers[-1].shape[-2] if problem.contract is Contract.STATIC else None,
     )
-    walk = _Walk(problem, buffers, inputs, choices.columns, lanes)
-    loops = walk.loops()
-    functions = declarations(window, inputs, list(walk.strips.values()), choices, lanes)
-    return wrapped(problem, buffers, {}, loops, functions)
+    ways, loops = list[Way](), []
+    for number, stated in enumerate(stencil.pixels):
+        plane = number if len(stencil.pixels) > 1 else None
+        inputs = inputs_of(stated, stencil.specs)
+        values, root = lowered(stated, buffers[-1].dtype)
+        window = Window(values, root, config.integer(ROWS))
+        walk = _Walk(problem, buffers, inputs, choices.columns, lanes, plane)
+        loops.append(walk.loops())
+        ways.append(Way(window, inputs, list(walk.strips.values())))
+    return wrapped(problem, buffers, {}, "\n".join(loops), declarations(ways, choices, lanes))
 
 
 class _Walk:
@@ -310,10 +363,12 @@ class _Walk:
         inputs: Inputs,
         columns: int,
         lanes: int,
+        plane: int | None,
     ) -> None:
         contract, width = problem.contract, buffers[-1].shape[-1]
         self._inputs = inputs
         self._has_planes = len(buffers[-1].shape) > 2
+        self._plane = plane
         self._element_bytes = buffers[-1].element_bytes
         self._width = width if contract is Contract.STATIC else None
         self._columns, self._lanes = columns, lanes
@@ -331,7 +386,7 @@ class _Walk:
             wrong = " || ".join([*self._differences(), least])
             lines.append(f"if ({wrong}) return CONSTRAINT_VIOLATED;")
             columns += [1] if self._columns > 1 else []  # narrow images
-        if self._has_planes:
+        if self._has_planes and self._plane is None:
             lines.append(f"for (int {_PLANE} = 0; {_PLANE} < output_extent_2; ++{_PLANE})")
         lines.append("do {")
         for count in columns:
@@ -383,9 +438,11 @@ class _Walk:
 
     def _call(self, strip: Strip, x: str) -> str:
         """Calls a strip that begins at ``x``, and puts it among those that are called."""
+        strip = replace(strip, plane=self._plane)
         self.strips[strip.name] = strip
         end = f"output_extent_0 - ({x}) - {strip.columns * self._lanes}"
-        plane = f" + {_PLANE} * output_stride_2" if self._has_planes else ""
+        number = _PLANE if self._plane is None else self._plane
+        plane = f" + {number} * output_stride_2" if self._has_planes else ""
         return (
             f"{strip.name}({self._inputs.arguments(x)}, (uint8_t *)(output{plane} + {x}), "
             f"{self._element_bytes} * output_stride_1, "

@@ -3,13 +3,16 @@
 Stages are written into one another, and small reductions out. A stencil is a program that makes one
 image of u8 images of its shape, whose edges continue as the pixels at them where pixels beyond are
 read: coordinates are clamped. Images may be of interleaved channels, and inputs of one dimension
-tables that are looked up; the sum of a whole row is a value as well. Integers that wrap around are
-followed as long as only sums are made of them, and as far as their low bits go.
+tables that are looked up; the sum of a whole row is a value as well. Each plane may be another
+expression. Integers that wrap around are followed as long as only sums are made of them, and as far
+as their low bits go.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -58,10 +61,12 @@ _SHORT = 33
 """Steps of a reduction that are written out, rather than taken for those of a row."""
 _PRODUCT_BITS = 15
 """Of the multiplication that rounds (``vmpy(h, h):<<1:rnd:sat``)."""
-_ACROSS, _DOWN, _PLANE = range(3)
+_AXES = _ACROSS, _DOWN, _PLANE = range(3)
 """The axes of an output, innermost first."""
+_MOST_PLANES = 4
+"""Each of which is made by code of its own."""
 
-Sizes = tuple[tuple[str, int], ...]
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -120,42 +125,52 @@ _Scope = Mapping[Variable, _Value]
 """The indices of loops."""
 
 
-def pixel_of(program: Program, sizes: Mapping[str, int] | None = None) -> Pixel:
-    """The output pixel of ``program``; ``NotAStencilError`` says why it has none.
+def pixels_of(
+    program: Program, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> tuple[Pixel, ...]:
+    """The output pixel of ``program``, or that of each plane; ``NotAStencilError`` says why it has
+    none.
 
-    Where ``sizes`` are given it holds for those alone: rows may be as long as they are, and what
-    has no pixel as it is written may have one in its normal form.
+    Where ``shapes`` of inputs and outputs are given it holds for those alone: rows may be as long
+    as they are, planes each by itself, channels the last dimension, and what has no pixel as it is
+    written may have one in its normal form.
     """
-    found = _pixel_of(program, tuple((sizes or {}).items()))
+    found = _pixels_of(program, tuple((shapes or {}).items()))
     if isinstance(found, NotAStencilError):
         raise found.with_traceback(None)
     return found
 
 
 @lru_cache(maxsize=_KEPT)
-def _pixel_of(program: Program, sizes: Sizes) -> Pixel | NotAStencilError:
+def _pixels_of(program: Program, given: Shapes) -> tuple[Pixel, ...] | NotAStencilError:
     """Errors are kept, too: they may take as long to find."""
+    shapes = dict(given)
     try:
-        return _Reading(program, dict(sizes)).pixel()
+        return (_Reading(program, shapes).pixel(),)
     except NotAStencilError as error:
-        found = error
-    if sizes:
-        try:
-            return _Reading(normalized(program, dict(sizes)), dict(sizes)).pixel()
-        except (NotAStencilError, ProgramError):
-            pass  # told is what stands in the way of what was written
+        found = error  # told is what stands in the way of what was written
+    if not shapes:
+        return found
+    with suppress(NotAStencilError, ProgramError):
+        normal = normalized(program, program.sizes_at(shapes))
+        return (_Reading(normal, shapes).pixel(),)
+    planes = shapes[program.outputs[0]][0]
+    if len(shapes[program.outputs[0]]) == len(_AXES) and planes <= _MOST_PLANES:
+        with suppress(NotAStencilError):
+            return tuple(_Reading(program, shapes).pixel(plane) for plane in range(planes))
     return found
 
 
 class _Reading:
-    def __init__(self, program: Program, sizes: Mapping[str, int]) -> None:
-        self._program, self._sizes = program, sizes
+    def __init__(self, program: Program, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self._program, self._shapes = program, shapes
+        self._sizes = program.sizes_at(shapes) if shapes else {}
         self._inputs = {one.name: one for one in program.inputs}
         self._steps = self._nested = 0
         self._known: dict[tuple[str, tuple[_Value, ...]], _Number] = {}
 
-    def pixel(self) -> Pixel:
-        """The output's value where nothing is near an edge."""
+    def pixel(self, plane: int | None = None) -> Pixel:
+        """The output's value where nothing is near an edge, of one ``plane`` or of each."""
         program = self._program
         if not program.inputs or len(program.outputs) != 1 or program.tables:
             raise NotAStencilError("it is not one image made of others")
@@ -167,7 +182,9 @@ class _Reading:
         fits = all(one.type == U8 and 1 <= len(one.axes) <= 3 for one in program.inputs)
         if kind not in _OUTPUTS or rank not in (2, 3) or not fits:
             raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
-        places = [_Place(((axis, 1),)) for axis in (_ACROSS, _DOWN, _PLANE)[:rank]]
+        places = [_Place(((axis, 1),)) for axis in _AXES[:rank]]
+        if plane is not None:
+            places[_PLANE] = _Place((), plane)
         found = self._call(name, tuple(places[::-1]))
         # Of bytes the generator stores the low bits.
         return found.pixel if kind == U8 else self._plain(found, kind)
@@ -262,7 +279,7 @@ class _Reading:
         a, b = parts
         if isinstance(a, _Place) and isinstance(b, _Place):
             made = self._coordinate(node.operator, a, b)
-            if not made.terms and not node.type.holds(made.offset):
+            if not made.terms and node.type != BOOL and not node.type.holds(made.offset):
                 raise NotAStencilError(f"a number of {node.type} comes to {made.offset}")
             return made
         return self._binary(stage, node, a, b)
@@ -286,11 +303,14 @@ class _Reading:
 
     def _pixel(self, image: Buffer, places: Sequence[_Place], known_as: str) -> Pixel:
         """The pixel of ``image``, which expressions know as ``known_as``."""
+        channels, planes, axes = 1, places[:-2], image.axes[-2:]
+        if len(places) == len(_AXES) and places[-1].is_fixed and image.name in self._shapes:
+            *_, channels = self._shapes[image.name]
+            planes, axes = (), image.axes[:2]
+            places = (places[0], _interleaved(places[1], channels, self._whole(places[2])))
         steps, kinds = [], set()
         down, across = places[-2:]
-        for axis, place, ends in zip(
-            (_ACROSS, _DOWN), (across, down), image.axes[:-3:-1], strict=True
-        ):
+        for axis, place, ends in zip((_DOWN, _ACROSS), (down, across), axes, strict=True):
             if place.axis != axis:
                 raise NotAStencilError("it reads other pixels than those around the output's")
             ((_, step),) = place.terms
@@ -303,13 +323,14 @@ class _Reading:
                 )
             if not is_inside:
                 kinds.add(place.is_clamped)
-        if steps[1] != 1 or steps[0] < 1 or (steps[0] > 1 and not 0 <= across.offset < steps[0]):
+        rows, step = steps
+        if rows != 1 or step < 1 or (step > 1 and not 0 <= across.offset < step):
             raise NotAStencilError("it reads other pixels than those around the output's")
         if len(kinds) > 1:
             raise NotAStencilError("its edges are repeated along rows or columns only")
-        plane = _plane(places[0]) if len(places) > 2 else None
+        plane = _plane(*planes) if planes else None
         within = False in kinds
-        return at(across.offset, down.offset, known_as, steps[0], plane, within=within)
+        return at(across.offset, down.offset, known_as, step, plane, within=within)
 
     def _is_held(self, place: _Place, ends: Sequence[Expr]) -> tuple[bool, bool] | None:
         """Whether ``place`` is held at either end of an axis; ``None`` if it is elsewhere."""
@@ -338,7 +359,9 @@ class _Reading:
         return _Number(part.pixel, wanted.bits)
 
     def _chosen(self, node: Select, condition: _Value, one: _Value, other: _Value) -> _Value | None:
-        """A choice of the lesser or the greater of two."""
+        """A choice of the lesser or the greater of two, or by a number."""
+        if isinstance(condition, _Place) and not condition.terms:
+            return one if condition.offset else other
         if not isinstance(condition, _Condition) or condition.operator[0] not in "<>":
             return None
         kind = node.type
@@ -357,69 +380,71 @@ class _Reading:
         if node.operator == "abs":
             own = self._plain(self._as_number(part, kind), kind)
             return _Number(absolute(own), kind.bits)
+        if isinstance(part, _Place) and not part.terms and kind == BOOL:
+            return _Place((), 1 - part.offset)
         if node.operator == "~" and kind != BOOL:
             number = self._as_number(part, kind)
             most = -1 if kind.is_signed else kind.high
             return _Number(most - number.pixel, number.bits)
         raise NotAStencilError(f"its stage {stage.name} uses {node.operator}")
 
-    def _coordinate(self, operator: str, a: _Place, b: _Place) -> _Place:
+    def _coordinate(self, by: str, a: _Place, b: _Place) -> _Place:
         """Coordinates, and numbers, which are coordinates that nothing moves."""
-        if operator in ("+", "-"):
-            return a.added(b, 1 if operator == "+" else -1)
-        if not a.terms and not b.terms and operator in _OF_NUMBERS:
-            return _Place((), _OF_NUMBERS[operator](a.offset, b.offset))
-        if operator == "*" and not (a.terms and b.terms) and not (a.is_clamped or b.is_clamped):
+        if by in ("+", "-"):
+            return a.added(b, 1 if by == "+" else -1)
+        if not a.terms and not b.terms and by in _OF_NUMBERS:
+            return _Place((), _OF_NUMBERS[by](a.offset, b.offset))
+        if by == "*" and not (a.terms and b.terms) and not (a.is_clamped or b.is_clamped):
             moving, factor = (a, b.offset) if a.terms else (b, a.offset)
             terms = tuple((name, factor * own) for name, own in moving.terms if factor)
             return _Place(terms, factor * moving.offset)
-        if operator in ("min", "max"):
+        if by in ("min", "max"):
             # Of what is not a number beside a size, as of a plane, the shapes tell more later.
             for one, bound in ((a, b), (b, a)):
                 if not bound.is_fixed or (one.is_fixed and one.terms):
                     continue
-                if operator == "min" and one.at_most in (None, bound):
+                if by == "min" and one.at_most in (None, bound):
                     return replace(one, at_most=bound)
-                if operator == "max" and one.at_least in (None, bound):
+                if by == "max" and one.at_least in (None, bound):
                     return replace(one, at_least=bound)
         raise NotAStencilError("a coordinate is not that of a pixel and an offset")
 
     def _binary(self, stage: Stage, node: Binary, a: _Value, b: _Value) -> _Value:
-        operator, kind = node.operator, node.left.type
-        if operator in COMPARISONS and kind != BOOL:
+        by, kind = node.operator, node.left.type
+        if by in COMPARISONS and kind != BOOL:
             sides = (self._plain(self._as_number(one, kind), kind) for one in (a, b))
-            return _Condition(operator, *sides)
-        if operator not in (*ARITHMETIC, "<<", ">>") or operator == "%":
-            raise NotAStencilError(f"its stage {stage.name} uses {operator}")
+            return _Condition(by, *sides)
+        if by not in (*ARITHMETIC, "<<", ">>") or by == "%":
+            raise NotAStencilError(f"its stage {stage.name} uses {by}")
         left, right = self._as_number(a, kind), self._as_number(b, node.right.type)
         bits = min(left.bits, right.bits)
-        if operator == "+":
+        if by == "+":
             return _Number(left.pixel + right.pixel, bits)
-        if operator == "-":
+        if by == "-":
             return _Number(left.pixel - right.pixel, bits)
-        if operator == "*":
+        if by == "*":
             by_right = right.pixel.kind == "constant"
             one, other = (left, right) if by_right else (right, left)
             return _Number(one.pixel * _known(other.pixel), bits)
-        if operator == "<<":
+        if by == "<<":
             amount = _known(right.pixel)
             return self._shifted(left, -amount, kind)
-        if operator == ">>":
+        if by == ">>":
             return self._shifted(left, _known(right.pixel), kind)
-        if operator == "//" and _known(right.pixel).bit_count() == 1:
+        if by == "//" and _known(right.pixel).bit_count() == 1:
             return self._shifted(left, _known(right.pixel).bit_length() - 1, kind)
-        end = constant(kind.high if operator == "min" else kind.low)
-        if operator in ("min", "max") and end in (left.pixel, right.pixel):
+        end = constant(kind.high if by == "min" else kind.low)
+        if by in ("min", "max") and end in (left.pixel, right.pixel):
             return left if right.pixel == end else right  # its type's own end
         first, second = self._plain(left, kind), self._plain(right, kind)
-        if operator == "//":
+        if by == "//":
             return _Number(divided(first, _known(second)), kind.bits)
-        return _Number(_EXTREMES[operator](first, second), kind.bits)
+        return _Number(_EXTREMES[by](first, second), kind.bits)
 
     def _shifted(self, value: _Number, bits: int, kind: Type) -> _Number:
         """``value`` shifted right; of one that wrapped around, the bits that are still right."""
         if bits <= 0:
-            return _Number(value.pixel * (1 << -bits), value.bits)
+            return _Number(value.pixel * _moved(1, -bits), value.bits)
         try:
             self._plain(value, kind)
         except NotAStencilError:
@@ -463,6 +488,14 @@ _OF_NUMBERS: Mapping[str, Callable[[int, int], int]] = {
     ">>": lambda a, b: _moved(a, -b),
     "min": min,
     "max": max,
+    "&": operator.and_,
+    "|": operator.or_,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 _EXTREMES: Mapping[str, Callable[[Pixel, Pixel], Pixel]] = {
     "min": minimum,
@@ -475,6 +508,13 @@ def _coordinate(value: _Value) -> _Place:
     if not isinstance(value, _Place):
         raise NotAStencilError("a coordinate depends on a pixel")
     return value
+
+
+def _interleaved(across: _Place, channels: int, channel: int) -> _Place:
+    """The place of a pixel's channel in a row where the ``channels`` lie side by side."""
+    if across.terms != ((_ACROSS, 1),) or across.offset or not 0 <= channel < channels:
+        raise NotAStencilError("it reads other pixels than those around the output's")
+    return _Place(((_ACROSS, channels),), channel)
 
 
 def _plane(place: _Place) -> int | None:

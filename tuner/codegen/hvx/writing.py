@@ -12,7 +12,7 @@ and four, by ``vpack``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -78,6 +78,8 @@ class Image:
     top: int = 0
     right: int = 0
     bottom: int = 0
+    row: int = 1
+    """The dimension along which rows follow each other."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,8 @@ class Inputs:
             plane = f" + {one.plane} * input{one.buffer}_stride_2" if one.plane else ""
             start = f"input{one.buffer}{plane} + {one.step} * ({x})"
             if not one.is_repeated:
-                start += f" + {one.top} * input{one.buffer}_stride_1 + {one.left}"
-            given.append(f"{start}, input{one.buffer}_stride_1")
+                start += f" + {one.top} * input{one.buffer}_stride_{one.row} + {one.left}"
+            given.append(f"{start}, input{one.buffer}_stride_{one.row}")
         return ", ".join([*given, *(f"input{number}" for number in self.tables.values())])
 
 
@@ -128,30 +130,43 @@ the pixels that depend on the rest of it are written over by the last strip."""
 
 @dataclass(frozen=True)
 class Strip:
-    """A way through a strip: what is on each side, and whether rows are aligned."""
+    """A way through a strip: what is on each side, and whether rows are aligned; of the ``plane``
+    that is made in a way of its own, if one is."""
 
     columns: int
     left: Side
     right: Side
     aligned: bool
+    plane: int | None = None
 
     @property
     def name(self) -> str:
         """The name of its function."""
         kind = "aligned" if self.aligned else "unaligned"
-        return f"strip_{self.columns}_{self.left}_{self.right}_{kind}"
+        plane = "" if self.plane is None else f"_of_{self.plane}"
+        return f"strip{plane}_{self.columns}_{self.left}_{self.right}_{kind}"
 
 
-def declarations(
-    window: Window, inputs: Inputs, strips: list[Strip], choices: Choices, lanes: int
-) -> str:
-    """Everything before the function itself: types and a function for each of ``strips``."""
+class Way(NamedTuple):
+    """How pixels are made of ``inputs``, in each of ``strips``."""
+
+    window: Window
+    inputs: Inputs
+    strips: Sequence[Strip]
+
+
+def declarations(ways: Sequence[Way], choices: Choices, lanes: int) -> str:
+    """Everything before the function itself: types, and a function for each strip."""
     tables = [_bytes("lanes", range(lanes))]
-    for step in sorted({one.step for one in inputs.images.values()} - {1, 2, 4}):
+    steps = {one.step for way in ways for one in way.inputs.images.values()}
+    for step in sorted(steps - {1, 2, 4}):
         tables += _of_interleaved(step, lanes)
     # One strip alone is inlined by clang; several would be too long.
-    attribute = "" if len(strips) == 1 else "__attribute__((noinline)) "
-    writers = (_Writer(window, inputs, one, choices, lanes) for one in strips)
+    count = sum(len(way.strips) for way in ways)
+    attribute = "" if count == 1 else "__attribute__((noinline)) "
+    writers = (
+        _Writer(way.window, way.inputs, one, choices, lanes) for way in ways for one in way.strips
+    )
     functions = (writer.function(attribute) for writer in writers)
     return "\n".join([_DECLARATIONS, *tables, *chain.from_iterable(functions)])
 
