@@ -37,8 +37,12 @@ class _Drawing:
         self.plane = hl.Var("plane")
         self.own = [self.x, self.y, self.plane][: 3 if self.planes == "own" else 2]
         self.images = [hl.BoundaryConditions.repeat_edge(one) for one in (image, other)]
-        self.colours = hl.ImageParam(hl.UInt(8), 2, "colours")
         self.channels = self.random.choice((2, 3, 4))
+        # What came later is drawn apart, so that seeds keep their meaning.
+        later = random.Random(f"later {seed}")
+        self.of_pixels = self.planes != "none" and later.random() < 0.5
+        self.each = self.planes == "own" and later.random() < 0.5
+        self.colours = hl.ImageParam(hl.UInt(8), 2 + self.of_pixels, "colours")
         self.table = hl.ImageParam(hl.UInt(8), 1, "table")
         self.table.dim(0).set_bounds(0, 256)
         across = hl.RDom([(0, image.width())], "across")
@@ -70,8 +74,10 @@ class _Drawing:
         return self.pixel(1)
 
     def channel(self) -> tuple[Any, int, int]:
-        at = self.channels * self.x + self.random.randrange(self.channels)
-        return self.hl.i16(self.colours[at, self.y]), 0, 255
+        channel = self.random.randrange(self.channels)
+        if self.of_pixels:
+            return self.hl.i16(self.colours[channel, self.x, self.y]), 0, 255
+        return self.hl.i16(self.colours[self.channels * self.x + channel, self.y]), 0, 255
 
     def entry(self) -> tuple[Any, int, int]:
         index, _, _ = self.value(1)
@@ -116,7 +122,12 @@ class _Drawing:
         kind = self.random.choice((*2 * [self.hl.u8_sat], self.hl.i16, self.hl.u16))
         if kind is self.hl.u16 and low < 0:
             value = self.hl.max(value, 0)
-        out[self.own] = kind(value)
+        value = kind(value)
+        if self.each:
+            others = [self.value(2) for _ in range(2)]
+            chosen = [value, *(kind(self.hl.max(one, 0)) for one, _, _ in others)]
+            value = self.hl.mux(self.plane, chosen)
+        out[self.own] = value
         return self.hl.Pipeline(out)
 
 

@@ -152,6 +152,29 @@ def uneven(hl: Any) -> Any:
     return _named(hl, hl.u8_sat(blurred - hl.i16(total[y] >> 8) + 100))
 
 
+def apart(hl: Any) -> Any:
+    """The channels of pixels, in planes."""
+    x, y, plane = (hl.Var(name) for name in ("x", "y", "plane"))
+    out = hl.Func("out")
+    out[x, y, plane] = hl.ImageParam(hl.UInt(8), 3, "image")[plane, x, y]
+    return out
+
+
+def opponent(hl: Any) -> Any:
+    """Planes of one image that are each another function of its pixels' channels, one also of the
+    pixels of another image around."""
+    x, y, plane = (hl.Var(name) for name in ("x", "y", "plane"))
+    out, image = hl.Func("out"), hl.ImageParam(hl.UInt(8), 3, "image")
+    red, green, blue = (hl.i16(image[channel, x, y]) for channel in range(3))
+    other = hl.BoundaryConditions.repeat_edge(_image(hl, "other"))
+    around = hl.i16(other[x - 1, y]) + hl.i16(other[x + 1, y + 1])
+    warm = ((red - green) >> 1) + 128
+    out[x, y, plane] = hl.u8_sat(
+        hl.select(plane == 0, (red + green + around) >> 2, plane == 1, warm, blue)
+    )
+    return out
+
+
 def larger(hl: Any) -> Any:
     """Without a boundary condition: the image has two columns and two rows more."""
     image, x, y = _image(hl), hl.Var("x"), hl.Var("y")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from tuner import program
 from tuner.codegen import clang, wrapping
 from tuner.codegen.hvx.lowering import BOUNDS, lowered
-from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place
+from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place, parts_of, places_of
 from tuner.codegen.hvx.sliding import Window
 from tuner.codegen.hvx.stencils import pixels_of
 from tuner.codegen.hvx.writing import (
@@ -22,7 +20,6 @@ from tuner.codegen.hvx.writing import (
     Inputs,
     Side,
     Strip,
-    Way,
     adds_pairs,
     declarations,
     is_prefetched,
@@ -81,11 +78,11 @@ class HvxGenerator(WrittenGenerator):
         *_, height, width = stencil.output.shape
         vectors = width // problem.target.lanes(1)
         columns = tuple(count for count in _COLUMNS if count <= vectors)
-        if any(map(_rows_in, stencil.pixels)):
+        if _rows_in(stencil):
             columns = (vectors,)  # whole rows
         known = height if problem.contract is Contract.STATIC else None
-        deciding = (_deciding(one, stencil.output.dtype, known) for one in stencil.pixels)
-        return Space(kernel.name, _knobs(columns, *map(_any_of, zip(*deciding, strict=True))))
+        deciding = _deciding(stencil.pixels, stencil.output.dtype, known)
+        return Space(kernel.name, _knobs(columns, *deciding))
 
     @classmethod
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
@@ -106,9 +103,8 @@ class HvxGenerator(WrittenGenerator):
 
     def switches_for(self, kernel: Kernel, problem: Problem, config: Config) -> list[str]:
         stencil = stencil_of(kernel, problem)
-        images = (inputs_of(one, stencil.specs).images.values() for one in stencil.pixels)
-        are_repeated = all(one.is_repeated for one in chain.from_iterable(images))
-        is_aligned = config.text("hvx_taps") == "align" and are_repeated
+        images = inputs_of(stencil).images.values()
+        is_aligned = config.text("hvx_taps") == "align" and all(one.is_repeated for one in images)
         merging = () if is_aligned else clang.NO_MERGED_LOADS
         chosen = Config({**config, **_CLANG_CHOICES})
         return [*merging, *super().switches_for(kernel, problem, chosen)]
@@ -116,12 +112,6 @@ class HvxGenerator(WrittenGenerator):
 
 _Words = tuple[str, ...]
 _Numbers = tuple[int, ...]
-_T = TypeVar("_T")
-
-
-def _any_of(choices: Iterable[tuple[_T, ...]]) -> tuple[_T, ...]:
-    """The choices of any of several pixels, in order."""
-    return max(choices, key=len)
 
 
 @lru_cache(maxsize=64)
@@ -142,12 +132,12 @@ def _knobs(
 
 @lru_cache(maxsize=256)
 def _deciding(
-    stated: Pixel, dtype: str, height: int | None
+    stated: tuple[Pixel, ...], dtype: str, height: int | None
 ) -> tuple[_Words, _Words, _Words, _Numbers]:
     """The choices of taps, sums, last rows and prefetches; one of each that decides nothing of such
     pixels, in images of ``height`` rows, if that is known."""
     values, _ = lowered(stated, dtype)
-    places = stated.places()
+    places = places_of(stated)
     has_neighbours = any(one.dx and one.step == 1 for one in places)
     below = max(0, *(one.dy for one in places))
     # Where no row lies below the last, or more than an iteration's, there is one way to end.
@@ -165,15 +155,14 @@ def why_not(kernel: Kernel, problem: Problem) -> str:
     try:
         stencil = stencil_of(kernel, problem)
         _require_buffers(stencil, problem)
-        for stated in stencil.pixels:
-            _require(stated, stencil.output.dtype)
+        _require(stencil.pixels, stencil.output.dtype)
     except NotAStencilError as error:
         return str(error)
     lanes = problem.target.lanes(1)
     width = stencil.output.shape[-1]
     if width < lanes:
         return f"its rows have {width} pixels, fewer than {lanes}"
-    if rows := set[int]().union(*map(_rows_in, stencil.pixels)):
+    if rows := _rows_in(stencil):
         if problem.contract is not Contract.STATIC:
             return "it adds up rows, for which the contract has to be static"
         if rows != {width} or width % lanes or width > _MOST_VECTORS * lanes:
@@ -209,14 +198,14 @@ def stencil_of(kernel: Kernel, problem: Problem) -> Stencil:
     return Stencil(found, named)
 
 
-def _rows_in(stated: Pixel) -> set[int]:
-    """The widths of the rows that ``stated`` adds up."""
-    return {one.value for one in stated.inner() if one.kind == "row"}
+def _rows_in(stencil: Stencil) -> set[int]:
+    """The widths of the rows that it adds up."""
+    return {one.value for one in parts_of(stencil.pixels) if one.kind == "row"}
 
 
 @lru_cache(maxsize=256)
-def _require(stated: Pixel, dtype: str) -> None:
-    places = stated.places()
+def _require(stated: tuple[Pixel, ...], dtype: str) -> None:
+    places = places_of(stated)
     if not places or any(max(abs(one.dx), abs(one.dy)) > _MOST_REACH for one in places):
         raise NotAStencilError(f"it reaches over more than {_MOST_REACH} pixels, or over none")
     if any(one.step > 1 and not 0 <= one.dx < one.step <= _MOST_STEP for one in places):
@@ -228,12 +217,13 @@ def _require(stated: Pixel, dtype: str) -> None:
         raise NotAStencilError(f"it takes more than {_MOST_VALUES} vector operations")
 
 
-def inputs_of(stated: Pixel, specs: Sequence[BufferSpec]) -> Inputs:
-    """Those of the buffers ``specs`` that the pixel ``stated`` reads."""
+def inputs_of(stencil: Stencil) -> Inputs:
+    """Those of its buffers that its pixels read."""
+    specs, places = stencil.specs, places_of(stencil.pixels)
     numbers = {"": 0, **{spec.name: number for number, spec in enumerate(specs)}}
     images = {}
-    larger = {place.image for place in stated.places() if place.within}
-    for place in sorted(stated.places(), key=lambda one: (numbers[one.image], one.source)):
+    larger = {place.image for place in places if place.within}
+    for place in sorted(places, key=lambda one: (numbers[one.image], one.source)):
         number = numbers[place.image]
         own = _PLANE if place.plane is None else str(place.plane)
         spec = specs[number]
@@ -241,12 +231,12 @@ def inputs_of(stated: Pixel, specs: Sequence[BufferSpec]) -> Inputs:
         row = 2 if _is_of_pixels(spec, place.step) else 1
         images[place.source] = Image(number, place.step, plane, row=row)
         if place.image in larger:
-            around = [one for one in stated.places() if one.image == place.image]
+            around = [one for one in places if one.image == place.image]
             top, left = (-least for least in (specs[number].mins or (0, 0))[-2:])
             right = max(0, *(one.dx for one in around))
             bottom = max(0, *(one.dy for one in around))
             images[place.source] = Image(number, 1, plane, False, left, top, right, bottom, row)
-    tables = sorted(one.value for one in stated.inner() if one.kind == "entry")
+    tables = sorted({one.value for one in parts_of(stencil.pixels) if one.kind == "entry"})
     return Inputs(images, {name: numbers[name] for name in tables})
 
 
@@ -271,19 +261,12 @@ def _require_buffers(stencil: Stencil, problem: Problem) -> None:
         raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
     if len(output.shape) not in (2, 3):
         raise NotAStencilError(f"its output has {len(output.shape)} dimensions, not two or three")
-    read = set[int]()
-    for stated in stencil.pixels:
-        inputs = inputs_of(stated, stencil.specs)
-        read |= {*inputs.tables.values(), *(image.buffer for image in inputs.images.values())}
-        _require_inputs(stated, inputs, stencil, problem)
+    inputs = inputs_of(stencil)
+    read = {*inputs.tables.values(), *(image.buffer for image in inputs.images.values())}
     if read != set(range(len(given))):
         raise NotAStencilError("it has several outputs, or inputs that it does not read")
-
-
-def _require_inputs(stated: Pixel, inputs: Inputs, stencil: Stencil, problem: Problem) -> None:
-    *given, output = stencil.specs
     *planes, height, width = output.shape
-    for place in sorted(stated.places(), key=lambda one: one.source):
+    for place in sorted(places_of(stencil.pixels), key=lambda one: one.source):
         image = inputs.images[place.source]
         if image.is_repeated and any(given[image.buffer].mins):
             raise NotAStencilError("its image does not begin at 0")
@@ -340,16 +323,12 @@ def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
         config.text("hvx_last"),
         buffers[-1].shape[-2] if problem.contract is Contract.STATIC else None,
     )
-    ways, loops = list[Way](), []
-    for number, stated in enumerate(stencil.pixels):
-        plane = number if len(stencil.pixels) > 1 else None
-        inputs = inputs_of(stated, stencil.specs)
-        values, root = lowered(stated, buffers[-1].dtype)
-        window = Window(values, root, config.integer(ROWS))
-        walk = _Walk(problem, buffers, inputs, choices.columns, lanes, plane)
-        loops.append(walk.loops())
-        ways.append(Way(window, inputs, list(walk.strips.values())))
-    return wrapped(problem, buffers, {}, "\n".join(loops), declarations(ways, choices, lanes))
+    inputs = inputs_of(stencil)
+    window = Window(*lowered(stencil.pixels, buffers[-1].dtype), config.integer(ROWS))
+    walk = _Walk(problem, buffers, inputs, choices.columns, lanes, len(stencil.pixels))
+    loops = walk.loops()
+    functions = declarations(window, inputs, list(walk.strips.values()), choices, lanes)
+    return wrapped(problem, buffers, {}, loops, functions)
 
 
 class _Walk:
@@ -363,12 +342,12 @@ class _Walk:
         inputs: Inputs,
         columns: int,
         lanes: int,
-        plane: int | None,
+        planes: int,
     ) -> None:
         contract, width = problem.contract, buffers[-1].shape[-1]
         self._inputs = inputs
         self._has_planes = len(buffers[-1].shape) > 2
-        self._plane = plane
+        self._loops_over_planes = self._has_planes and planes == 1
         self._element_bytes = buffers[-1].element_bytes
         self._width = width if contract is Contract.STATIC else None
         self._columns, self._lanes = columns, lanes
@@ -386,7 +365,7 @@ class _Walk:
             wrong = " || ".join([*self._differences(), least])
             lines.append(f"if ({wrong}) return CONSTRAINT_VIOLATED;")
             columns += [1] if self._columns > 1 else []  # narrow images
-        if self._has_planes and self._plane is None:
+        if self._loops_over_planes:
             lines.append(f"for (int {_PLANE} = 0; {_PLANE} < output_extent_2; ++{_PLANE})")
         lines.append("do {")
         for count in columns:
@@ -438,14 +417,13 @@ class _Walk:
 
     def _call(self, strip: Strip, x: str) -> str:
         """Calls a strip that begins at ``x``, and puts it among those that are called."""
-        strip = replace(strip, plane=self._plane)
         self.strips[strip.name] = strip
         end = f"output_extent_0 - ({x}) - {strip.columns * self._lanes}"
-        number = _PLANE if self._plane is None else self._plane
-        plane = f" + {number} * output_stride_2" if self._has_planes else ""
+        plane = f" + {_PLANE} * output_stride_2" if self._loops_over_planes else ""
+        apart = f"{self._element_bytes} * output_stride_2" if self._has_planes else "0"
         return (
             f"{strip.name}({self._inputs.arguments(x)}, (uint8_t *)(output{plane} + {x}), "
-            f"{self._element_bytes} * output_stride_1, "
+            f"{self._element_bytes} * output_stride_1, {apart}, "
             f"output_extent_1, at_most({x}, {self._lanes}), at_most({end}, {self._lanes}));"
         )
 

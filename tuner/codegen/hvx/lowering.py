@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from math import gcd
 
-from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place, at, rank
+from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place, at, places_of, rank
 
 _BYTE = (0, 255)
 _SIGNED = (-(1 << 15), (1 << 15) - 1)
@@ -100,23 +100,26 @@ class Values:
         return self.known[key], row
 
 
-def lowered(expression: Pixel, dtype: str = "uint8") -> tuple[Values, Placed]:
-    """The values of ``expression``, and which of them is the output's row of bytes or halfwords.
+def lowered(
+    expressions: Sequence[Pixel], dtype: str = "uint8"
+) -> tuple[Values, tuple[Placed, ...]]:
+    """The values of ``expressions``, and which of them are the rows of bytes or halfwords that the
+    output has of each.
 
     Of values that bytes do not hold the low eight bits are stored. ``NotAStencilError`` if sums
     take more than 16 bits, or weights more than 8, or ``dtype`` does not hold the halfwords.
     """
-    bounds = BOUNDS[dtype]
-    lowering = _Lowering()
-    if not _within(expression, bounds):
+    bounds, lowering = BOUNDS[dtype], _Lowering()
+
+    def row(one: Pixel) -> Placed:
+        if _within(one, bounds):
+            return lowering.bytes_of(one) if bounds == _BYTE else lowering.halves_of(one)
         if bounds == _BYTE:
-            return lowering.values, lowering.low_bytes_of(expression)
-        raise NotAStencilError(
-            f"its values reach from {expression.low} to {expression.high}, "
-            f"not {bounds[0]} to {bounds[1]}"
-        )
-    find = lowering.bytes_of if bounds == _BYTE else lowering.halves_of
-    return lowering.values, find(expression)
+            return lowering.low_bytes_of(one)
+        reach = f"its values reach from {one.low} to {one.high}"
+        raise NotAStencilError(f"{reach}, not {bounds[0]} to {bounds[1]}")
+
+    return lowering.values, tuple(map(row, expressions))
 
 
 def _reach(expression: Pixel) -> str:
@@ -244,7 +247,7 @@ class _Lowering:
 
     def _median_of_nine(self, expression: Pixel) -> Placed:
         (left, middle, right), rows = _sides(expression)
-        (place, *_) = expression.places()
+        (place, *_) = places_of([expression])
         made = self.values.made
 
         def row(dy: int) -> tuple[Placed, Placed, Placed]:
@@ -567,13 +570,13 @@ def _nearest_first(value: Value) -> tuple[int, int, int]:
 
 
 def _sides(expression: Pixel) -> tuple[list[int], list[int]]:
-    places = expression.places()
+    places = places_of([expression])
     return sorted({place.dx for place in places}), sorted({place.dy for place in places})
 
 
 def _is_median_of_nine(expression: Pixel) -> bool:
     columns, rows = _sides(expression)
-    places = expression.places()
+    places = places_of([expression])
     is_square = len(columns) == len(rows) == 3 and len(places) == 9
     is_square &= len({(place.source, place.step) for place in places}) == 1
     is_dense = is_square and rows[2] - rows[0] == 2

@@ -108,9 +108,15 @@ class Pixel:
             waiting += fresh
         return frozenset(seen)
 
-    def places(self) -> frozenset[Place]:
-        """Those of the input pixels in it."""
-        return frozenset(one.value for one in self.inner() if one.kind == "pixel")
+
+def parts_of(pixels: Iterable[Pixel]) -> frozenset[Pixel]:
+    """All expressions in ``pixels``."""
+    return frozenset().union(*(one.inner() for one in pixels))
+
+
+def places_of(pixels: Iterable[Pixel]) -> frozenset[Place]:
+    """Those of the input pixels in them."""
+    return frozenset(one.value for one in parts_of(pixels) if one.kind == "pixel")
 
 
 def at(
@@ -263,7 +269,7 @@ def rank(expression: Pixel) -> int | None:
     Of minima and maxima alone, it is decided by inputs of two values (the 0-1 principle: Knuth, The
     Art of Computer Programming, volume 3, 5.3.4). At most nine pixels are looked at.
     """
-    places = sorted(expression.places())
+    places = sorted(places_of([expression]))
     order = list(_producers_first(expression))
     if len(places) > _MOST_TRUTH or len(order) > _MOST_OPERATIONS:
         return None

@@ -38,7 +38,8 @@ class Window:
     """
 
     values: Values
-    root: Placed
+    roots: tuple[Placed, ...]
+    """An output's row of each plane."""
     rows: int
     computed: list[Placed] = field(default_factory=list)
     kept: list[Placed] = field(default_factory=list)
@@ -52,8 +53,8 @@ class Window:
         kept = set(self.kept)
         rest = [(v, row) for v, rows in made.items() for row in rows if (v, row) not in kept]
         rest.sort(key=lambda one: (one[0].height, one[1], one[0].number))
-        value, first = self.root
-        outputs = [(value, first + row) for row in range(self.rows)]
+        rows = range(self.rows)
+        outputs = [(value, first + row) for value, first in self.roots for row in rows]
         self.computed = self.order([*outputs, *rest], kept)
 
     def order(self, wanted: list[Placed], known: set[Placed]) -> list[Placed]:
@@ -74,9 +75,10 @@ class Window:
 
     def _needed(self) -> dict[Value, set[int]]:
         """The rows in which each value is needed, those of the iterations to come included."""
-        value, first = self.root
-        needed = {value: set(range(first, first + self.rows))}
-        waiting = [(-value.height, value.number, value)]
+        needed: dict[Value, set[int]] = {}
+        for value, first in self.roots:
+            needed.setdefault(value, set()).update(range(first, first + self.rows))
+        waiting = sorted((-value.height, value.number, value) for value in needed)
         while waiting:
             _, _, value = heapq.heappop(waiting)
             rows = needed[value]

@@ -12,9 +12,9 @@ and four, by ``vpack``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import Literal, NamedTuple
 
 from tuner.codegen.hvx.lowering import Placed, Value, Values
@@ -130,43 +130,30 @@ the pixels that depend on the rest of it are written over by the last strip."""
 
 @dataclass(frozen=True)
 class Strip:
-    """A way through a strip: what is on each side, and whether rows are aligned; of the ``plane``
-    that is made in a way of its own, if one is."""
+    """A way through a strip: what is on each side, and whether rows are aligned."""
 
     columns: int
     left: Side
     right: Side
     aligned: bool
-    plane: int | None = None
 
     @property
     def name(self) -> str:
         """The name of its function."""
         kind = "aligned" if self.aligned else "unaligned"
-        plane = "" if self.plane is None else f"_of_{self.plane}"
-        return f"strip{plane}_{self.columns}_{self.left}_{self.right}_{kind}"
+        return f"strip_{self.columns}_{self.left}_{self.right}_{kind}"
 
 
-class Way(NamedTuple):
-    """How pixels are made of ``inputs``, in each of ``strips``."""
-
-    window: Window
-    inputs: Inputs
-    strips: Sequence[Strip]
-
-
-def declarations(ways: Sequence[Way], choices: Choices, lanes: int) -> str:
-    """Everything before the function itself: types, and a function for each strip."""
+def declarations(
+    window: Window, inputs: Inputs, strips: list[Strip], choices: Choices, lanes: int
+) -> str:
+    """Everything before the function itself: types and a function for each of ``strips``."""
     tables = [_bytes("lanes", range(lanes))]
-    steps = {one.step for way in ways for one in way.inputs.images.values()}
-    for step in sorted(steps - {1, 2, 4}):
+    for step in sorted({one.step for one in inputs.images.values()} - {1, 2, 4}):
         tables += _of_interleaved(step, lanes)
     # One strip alone is inlined by clang; several would be too long.
-    count = sum(len(way.strips) for way in ways)
-    attribute = "" if count == 1 else "__attribute__((noinline)) "
-    writers = (
-        _Writer(way.window, way.inputs, one, choices, lanes) for way in ways for one in way.strips
-    )
+    attribute = "" if len(strips) == 1 else "__attribute__((noinline)) "
+    writers = (_Writer(window, inputs, one, choices, lanes) for one in strips)
     functions = (writer.function(attribute) for writer in writers)
     return "\n".join([_DECLARATIONS, *tables, *chain.from_iterable(functions)])
 
@@ -224,7 +211,8 @@ class _Writer:
         given += [f"const uint8_t *restrict entries{n}" for n in tables]
         yield (
             f"static {attribute}void {self._strip.name}({', '.join(given)}, "
-            "uint8_t *restrict out, int out_stride, int height, int before, int after) {"
+            "uint8_t *restrict out, int out_stride, int out_plane, int height, int before, "
+            "int after) {"
         )
         yield "const V first_lane = *(const V *)lanes;"
         yield f"const V last_lane = HVX(vxor)(first_lane, HVX(lvsplatw)(0x{last}));"
@@ -341,20 +329,23 @@ class _Writer:
                 yield f"{_name('s', value, row, column)} = {after};"
 
     def _stored(self, placed: Placed, guard: str) -> Iterator[str]:
-        """``placed`` as a row of the output, if it is one."""
-        value, first = self._window.root
-        row = placed[1] - first
-        if placed[0] is not value or not 0 <= row < self._window.rows:
-            return
+        """``placed`` as a row of the output's planes that have it."""
+        value = placed[0]
+        stores = [
+            (plane, placed[1] - first)
+            for plane, (own, first) in enumerate(self._window.roots)
+            if own is value and 0 <= placed[1] - first < self._window.rows
+        ]
         size = 2 if value.is_wide else 1
-        for column in range(self._strip.columns):
+        for (plane, row), column in product(stores, range(self._strip.columns)):
             made = [self._at(placed, column)]
             if value.is_wide:
-                ordered = f"o{_signed(row)}_{column}"
+                ordered = f"o{plane}_{_signed(row)}_{column}"
                 yield f"const W {ordered} = HVX(vshuffvdd)({_each_half(made[0])}, -2);"
                 made = [f"HVX(lo)({ordered})", f"HVX(hi)({ordered})"]
             for at, one in enumerate(made, start=size * column):
                 place = f"out + (y + {row}) * out_stride + {at * self._lanes}"
+                place += f" + {plane} * out_plane" if plane else ""
                 yield guard.format(row=row) + f"*({self._type} *)({place}) = {one};"
 
     def _prefetch(self) -> Iterator[str]:

@@ -124,6 +124,19 @@ def test_what_llvm_makes_wrong_code_of_is_right(name, width, knobs, generator, m
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["apart", "opponent"])
+def test_planes_may_be_made_each_in_another_way(name, generator, measurer):
+    dice, kernel = random.Random(name), find_kernel(keep_pipeline(stencil(name)))
+    for width in dice.sample(WIDTHS, 2):
+        sizes = {"x": width, "y": dice.choice((5, 11, 16)), "plane": 3}
+        problem = kernel.problem(sizes, Contract.STATIC, TARGET)
+        space = generator.space(kernel, problem)
+        config = space.config({knob.name: dice.choice(knob.choices) for knob in space.knobs})
+        artifact = generator.compile(Candidate(problem, config, "hvx"))
+        assert measurer.measure(problem, artifact).measurement.verified, config
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [128, 1024])
 def test_rows_are_added_up_however_many_are_computed_together(width, generator, measurer):
     for rows in (1, 8):
