@@ -175,6 +175,32 @@ def opponent(hl: Any) -> Any:
     return out
 
 
+def together(hl: Any) -> Any:
+    """Pixels of the planes of an image."""
+    x, y, channel = (hl.Var(name) for name in ("x", "y", "channel"))
+    out = hl.Func("out")
+    out[channel, x, y] = hl.ImageParam(hl.UInt(8), 3, "image")[x, y, channel]
+    return out
+
+
+def opaque_pairs(hl: Any) -> Any:
+    """Pixels of a blurred gray and its distance to another image."""
+    x, y, channel = (hl.Var(name) for name in ("x", "y", "channel"))
+    out, gray, other = hl.Func("out"), _repeated(hl), _image(hl, "other")
+    mean = hl.u8((hl.u16(gray[x - 1, y]) + hl.u16(gray[x, y + 1]) + 1) >> 1)
+    out[channel, x, y] = hl.mux(channel, [mean, hl.absd(mean, other[x, y])])
+    return out
+
+
+def swapped(hl: Any) -> Any:
+    """Pixels of four channels from others of three: in another order, and opaque."""
+    x, y, channel = (hl.Var(name) for name in ("x", "y", "channel"))
+    out, image = hl.Func("out"), hl.ImageParam(hl.UInt(8), 3, "image")
+    red, green, blue = (image[at, x, y] for at in range(3))
+    out[channel, x, y] = hl.mux(channel, [blue, green, red, hl.u8(255)])
+    return out
+
+
 def larger(hl: Any) -> Any:
     """Without a boundary condition: the image has two columns and two rows more."""
     image, x, y = _image(hl), hl.Var("x"), hl.Var("y")

@@ -75,7 +75,7 @@ class HvxGenerator(WrittenGenerator):
                 next_step="choose another generator, such as halide",
             )
         stencil = stencil_of(kernel, problem)
-        *_, height, width = stencil.output.shape
+        *_, height, width = stencil.shape
         vectors = width // problem.target.lanes(1)
         columns = tuple(count for count in _COLUMNS if count <= vectors)
         if _rows_in(stencil):
@@ -159,7 +159,7 @@ def why_not(kernel: Kernel, problem: Problem) -> str:
     except NotAStencilError as error:
         return str(error)
     lanes = problem.target.lanes(1)
-    width = stencil.output.shape[-1]
+    width = stencil.shape[-1]
     if width < lanes:
         return f"its rows have {width} pixels, fewer than {lanes}"
     if rows := _rows_in(stencil):
@@ -172,15 +172,22 @@ def why_not(kernel: Kernel, problem: Problem) -> str:
 
 
 class Stencil(NamedTuple):
-    """An output pixel, or that of each plane, and the buffers by the names it knows them by."""
+    """An output pixel, or that of each plane, or of each channel if those lie side by side
+    (``are_channels``), and the buffers by the names it knows them by."""
 
     pixels: tuple[Pixel, ...]
+    are_channels: bool
     specs: tuple[BufferSpec, ...]
 
     @property
     def output(self) -> BufferSpec:
         """The output."""
         return self.specs[-1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and pixels of the output, after its planes if it has some."""
+        return self.output.shape[:2] if self.are_channels else self.output.shape
 
 
 def stencil_of(kernel: Kernel, problem: Problem) -> Stencil:
@@ -195,7 +202,7 @@ def stencil_of(kernel: Kernel, problem: Problem) -> Stencil:
         found = pixels_of(loops, shapes if problem.contract is Contract.STATIC else {})
     except ProgramError as error:
         raise NotAStencilError(error.message) from None
-    return Stencil(found, named)
+    return Stencil(*found, named)
 
 
 def _rows_in(stencil: Stencil) -> set[int]:
@@ -265,7 +272,9 @@ def _require_buffers(stencil: Stencil, problem: Problem) -> None:
     read = {*inputs.tables.values(), *(image.buffer for image in inputs.images.values())}
     if read != set(range(len(given))):
         raise NotAStencilError("it has several outputs, or inputs that it does not read")
-    *planes, height, width = output.shape
+    *planes, height, width = stencil.shape
+    if stencil.are_channels:
+        _require_dense(output, problem)
     for place in sorted(places_of(stencil.pixels), key=lambda one: one.source):
         image = inputs.images[place.source]
         if image.is_repeated and any(given[image.buffer].mins):
@@ -274,9 +283,7 @@ def _require_buffers(stencil: Stencil, problem: Problem) -> None:
             raise NotAStencilError("it repeats some edges of an image, and others not")
         spec = given[image.buffer]
         if _is_of_pixels(spec, place.step):
-            strides = layout_of(spec, problem.contract, problem.target).strides
-            if strides[-2] != spec.shape[-1]:
-                raise NotAStencilError("its pixels do not lie next to each other")
+            _require_dense(spec, problem)
         *others, rows, columns = _rows_of(spec, place.step)
         if place.plane is None:
             has_plane = others in ([], planes)
@@ -290,6 +297,12 @@ def _require_buffers(stencil: Stencil, problem: Problem) -> None:
             raise NotAStencilError("its image is not made of ones of the same shape")
     if any(given[number].shape != (TABLE_BYTES,) for number in inputs.tables.values()):
         raise NotAStencilError(f"a table that it looks up in does not have {TABLE_BYTES} entries")
+
+
+def _require_dense(spec: BufferSpec, problem: Problem) -> None:
+    """That pixels lie next to each other."""
+    if layout_of(spec, problem.contract, problem.target).strides[-2] != spec.shape[-1]:
+        raise NotAStencilError("its pixels do not lie next to each other")
 
 
 def _has_all(spec: BufferSpec, place: Place, height: int, width: int) -> bool:
@@ -321,11 +334,12 @@ def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
         config.integer("hvx_prefetch"),
         config.text("hvx_adds"),
         config.text("hvx_last"),
-        buffers[-1].shape[-2] if problem.contract is Contract.STATIC else None,
+        stencil.shape[-2] if problem.contract is Contract.STATIC else None,
+        len(stencil.pixels) if stencil.are_channels else 1,
     )
     inputs = inputs_of(stencil)
     window = Window(*lowered(stencil.pixels, buffers[-1].dtype), config.integer(ROWS))
-    walk = _Walk(problem, buffers, inputs, choices.columns, lanes, len(stencil.pixels))
+    walk = _Walk(problem, stencil, inputs, choices)
     loops = walk.loops()
     functions = declarations(window, inputs, list(walk.strips.values()), choices, lanes)
     return wrapped(problem, buffers, {}, loops, functions)
@@ -338,19 +352,21 @@ class _Walk:
     def __init__(
         self,
         problem: Problem,
-        buffers: tuple[BufferSpec, ...],
+        stencil: Stencil,
         inputs: Inputs,
-        columns: int,
-        lanes: int,
-        planes: int,
+        choices: Choices,
     ) -> None:
-        contract, width = problem.contract, buffers[-1].shape[-1]
+        contract, width = problem.contract, stencil.shape[-1]
         self._inputs = inputs
-        self._has_planes = len(buffers[-1].shape) > 2
-        self._loops_over_planes = self._has_planes and planes == 1
-        self._element_bytes = buffers[-1].element_bytes
+        self._has_planes = len(stencil.shape) > 2
+        self._loops_over_planes = self._has_planes and len(stencil.pixels) == 1
+        self._element_bytes = stencil.output.element_bytes
+        self._channels = choices.channels
+        self._across = len(stencil.output.shape) - len(stencil.shape)
+        """The dimension of the output along which pixels lie."""
         self._width = width if contract is Contract.STATIC else None
-        self._columns, self._lanes = columns, lanes
+        self._columns = choices.columns
+        self._lanes = lanes = problem.target.lanes(1)
         self._is_whole = contract is Contract.EXTENT or self._width == width // lanes * lanes
         self._is_aligned = self._is_whole or contract is Contract.STRIDE
         self.strips: dict[str, Strip] = {}
@@ -358,10 +374,10 @@ class _Walk:
 
     def loops(self) -> str:
         """The C that calls them."""
-        lines = []
+        lines = [f"const int width = output_extent_{self._across};"]
         columns = [self._columns]
         if self._width is None:
-            least = f"output_extent_0 < {self._lanes}"
+            least = f"width < {self._lanes}"
             wrong = " || ".join([*self._differences(), least])
             lines.append(f"if ({wrong}) return CONSTRAINT_VIOLATED;")
             columns += [1] if self._columns > 1 else []  # narrow images
@@ -369,7 +385,7 @@ class _Walk:
             lines.append(f"for (int {_PLANE} = 0; {_PLANE} < output_extent_2; ++{_PLANE})")
         lines.append("do {")
         for count in columns:
-            lines.append(f"if (output_extent_0 >= {count * self._lanes}) {{")
+            lines.append(f"if (width >= {count * self._lanes}) {{")
             lines += [*self._with(count), "break;", "}"]
         return "\n".join([*lines, "} while (0);"])
 
@@ -378,10 +394,10 @@ class _Walk:
         for one in self._inputs.images.values():
             name = f"input{one.buffer}_extent"
             if one.is_repeated:
-                yield f"{name}_0 != {one.step} * output_extent_0"
+                yield f"{name}_0 != {one.step} * width"
                 yield f"{name}_1 != output_extent_1"
             else:
-                yield f"{name}_0 < output_extent_0 + {one.left + one.right}"
+                yield f"{name}_0 < width + {one.left + one.right}"
                 yield f"{name}_1 < output_extent_1 + {one.top + one.bottom}"
             if one.plane:
                 is_own = one.plane == _PLANE
@@ -395,7 +411,7 @@ class _Walk:
         aligned = self._is_aligned
         if width is None or width == step:
             one = self._call(Strip(columns, "edge", "edge", aligned), "0")
-            yield f"if (output_extent_0 == {step}) {{ {one} break; }}"
+            yield f"if (width == {step}) {{ {one} break; }}"
         if width == step:
             return
         # A vector beside a strip is whole, and so it may be read, if rows are.
@@ -406,25 +422,27 @@ class _Walk:
         if width is None or width > 2 * step:
             yield f"int x = {step};"
             if width is None or 2 * step + room <= width:
-                stop = f"x + {step + room} {'<' if aligned else '<='} output_extent_0"
+                stop = f"x + {step + room} {'<' if aligned else '<='} width"
                 inner = self._call(Strip(columns, "inside", "inside", aligned), "x")
                 yield f"for (; {stop}; x += {step}) {inner}"
             if not aligned:
                 beside = self._call(Strip(columns, "inside", near, aligned), "x")
-                yield f"if (x + {step} < output_extent_0) {beside}"
+                yield f"if (x + {step} < width) {beside}"
         last = Strip(columns, last_near, "edge", self._is_whole)
-        yield self._call(last, f"output_extent_0 - {step}")
+        yield self._call(last, f"width - {step}")
 
     def _call(self, strip: Strip, x: str) -> str:
         """Calls a strip that begins at ``x``, and puts it among those that are called."""
         self.strips[strip.name] = strip
-        end = f"output_extent_0 - ({x}) - {strip.columns * self._lanes}"
+        end = f"width - ({x}) - {strip.columns * self._lanes}"
         plane = f" + {_PLANE} * output_stride_2" if self._loops_over_planes else ""
         apart = f"{self._element_bytes} * output_stride_2" if self._has_planes else "0"
         return (
-            f"{strip.name}({self._inputs.arguments(x)}, (uint8_t *)(output{plane} + {x}), "
-            f"{self._element_bytes} * output_stride_1, {apart}, "
-            f"output_extent_1, at_most({x}, {self._lanes}), at_most({end}, {self._lanes}));"
+            f"{strip.name}({self._inputs.arguments(x)}, "
+            f"(uint8_t *)(output{plane} + {self._channels} * ({x})), "
+            f"{self._element_bytes} * output_stride_{self._across + 1}, {apart}, "
+            f"output_extent_{self._across + 1}, at_most({x}, {self._lanes}), "
+            f"at_most({end}, {self._lanes}));"
         )
 
 

@@ -149,7 +149,7 @@ def constants(window: Window) -> Iterator[Value]:
     """The values that are the same everywhere, each once."""
     found: dict[Value, None] = {}
     for one in (*window.computed, *window.kept):
-        for part in window.operation(*one).parts:
+        for part in (one, *window.operation(*one).parts):
             if constant(part):
                 found[part[0]] = None
     yield from found

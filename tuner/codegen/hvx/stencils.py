@@ -3,9 +3,9 @@
 Stages are written into one another, and small reductions out. A stencil is a program that makes one
 image of u8 images of its shape, whose edges continue as the pixels at them where pixels beyond are
 read: coordinates are clamped. Images may be of interleaved channels, and inputs of one dimension
-tables that are looked up; the sum of a whole row is a value as well. Each plane may be another
-expression. Integers that wrap around are followed as long as only sums are made of them, and as far
-as their low bits go.
+tables that are looked up; the sum of a whole row is a value as well. Each plane, or channel of the
+output's pixels, may be another expression. Integers that wrap around are followed as long as only
+sums are made of them, and as far as their low bits go.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _PRODUCT_BITS = 15
 """Of the multiplication that rounds (``vmpy(h, h):<<1:rnd:sat``)."""
 _AXES = _ACROSS, _DOWN, _PLANE = range(3)
 """The axes of an output, innermost first."""
-_MOST_PLANES = 4
-"""Each of which is made by code of its own."""
+_MOST_APART = 4
+"""Planes or channels that are each another expression."""
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -125,15 +125,20 @@ _Scope = Mapping[Variable, _Value]
 """The indices of loops."""
 
 
-def pixels_of(
-    program: Program, shapes: Mapping[str, tuple[int, ...]] | None = None
-) -> tuple[Pixel, ...]:
-    """The output pixel of ``program``, or that of each plane; ``NotAStencilError`` says why it has
-    none.
+class Pixels(NamedTuple):
+    """The output pixel, or that of ``each`` plane or channel; channels lie side by side if they
+    ``are_channels``."""
+
+    each: tuple[Pixel, ...]
+    are_channels: bool = False
+
+
+def pixels_of(program: Program, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Pixels:
+    """The output pixels of ``program``; ``NotAStencilError`` says why it has none.
 
     Where ``shapes`` of inputs and outputs are given it holds for those alone: rows may be as long
-    as they are, planes each by itself, channels the last dimension, and what has no pixel as it is
-    written may have one in its normal form.
+    as they are, planes or channels each by itself, channels the last dimension, and what has no
+    pixel as it is written may have one in its normal form.
     """
     found = _pixels_of(program, tuple((shapes or {}).items()))
     if isinstance(found, NotAStencilError):
@@ -142,22 +147,27 @@ def pixels_of(
 
 
 @lru_cache(maxsize=_KEPT)
-def _pixels_of(program: Program, given: Shapes) -> tuple[Pixel, ...] | NotAStencilError:
+def _pixels_of(program: Program, given: Shapes) -> Pixels | NotAStencilError:
     """Errors are kept, too: they may take as long to find."""
     shapes = dict(given)
+    planes, *_, channels = shapes.get(program.outputs[0], (0, 0))
+    is_solid = len(shapes.get(program.outputs[0], ())) == len(_AXES)
+    if is_solid and channels <= _MOST_APART:
+        with suppress(NotAStencilError):
+            each = (_Reading(program, shapes).pixel(channel=n) for n in range(channels))
+            return Pixels(tuple(each), are_channels=True)
     try:
-        return (_Reading(program, shapes).pixel(),)
+        return Pixels((_Reading(program, shapes).pixel(),))
     except NotAStencilError as error:
         found = error  # told is what stands in the way of what was written
-    if not shapes:
-        return found
     with suppress(NotAStencilError, ProgramError):
-        normal = normalized(program, program.sizes_at(shapes))
-        return (_Reading(normal, shapes).pixel(),)
-    planes = shapes[program.outputs[0]][0]
-    if len(shapes[program.outputs[0]]) == len(_AXES) and planes <= _MOST_PLANES:
-        with suppress(NotAStencilError):
-            return tuple(_Reading(program, shapes).pixel(plane) for plane in range(planes))
+        if shapes:
+            normal = normalized(program, program.sizes_at(shapes))
+            return Pixels((_Reading(normal, shapes).pixel(),))
+    with suppress(NotAStencilError):
+        if is_solid and planes <= _MOST_APART:
+            each = (_Reading(program, shapes).pixel(plane=n) for n in range(planes))
+            return Pixels(tuple(each))
     return found
 
 
@@ -169,8 +179,9 @@ class _Reading:
         self._steps = self._nested = 0
         self._known: dict[tuple[str, tuple[_Value, ...]], _Number] = {}
 
-    def pixel(self, plane: int | None = None) -> Pixel:
-        """The output's value where nothing is near an edge, of one ``plane`` or of each."""
+    def pixel(self, plane: int | None = None, channel: int | None = None) -> Pixel:
+        """The output's value where nothing is near an edge, of one ``plane`` or ``channel``, or of
+        each plane."""
         program = self._program
         if not program.inputs or len(program.outputs) != 1 or program.tables:
             raise NotAStencilError("it is not one image made of others")
@@ -185,6 +196,8 @@ class _Reading:
         places = [_Place(((axis, 1),)) for axis in _AXES[:rank]]
         if plane is not None:
             places[_PLANE] = _Place((), plane)
+        if channel is not None:
+            places = [_Place((), channel), *places[:_PLANE]]
         found = self._call(name, tuple(places[::-1]))
         # Of bytes the generator stores the low bits.
         return found.pixel if kind == U8 else self._plain(found, kind)

@@ -7,12 +7,13 @@ that are written twice.
 
 Interleaved channels are taken apart: of an odd number, no two bytes of a channel lie in the same
 lane, so its bytes are blended into one vector, of which one ``vrdelta`` puts them in order; of two
-and four, by ``vpack``.
+and four, by ``vpack``. They are put together in the same ways backwards, by ``vdelta`` and
+``vshuff``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
 from typing import Literal, NamedTuple
@@ -112,7 +113,7 @@ class Choices:
     aligned from vectors already loaded, rows between a prefetch and its use (0: none), and whether
     pairs of vectors are added as ``pairs``, by ``halves``, or ``mixed``: by halves where they were
     made so. The ``last`` rows are ``inside`` of the loop, if that ends with them, or ``apart``;
-    ``height`` is the image's, if it is known."""
+    ``height`` is the image's, if it is known; of its pixels, ``channels`` lie side by side."""
 
     columns: int
     is_loaded: bool
@@ -120,6 +121,7 @@ class Choices:
     adds: str
     last: str
     height: int | None
+    channels: int = 1
 
 
 Side = Literal["edge", "near", "inside"]
@@ -149,7 +151,8 @@ def declarations(
 ) -> str:
     """Everything before the function itself: types and a function for each of ``strips``."""
     tables = [_bytes("lanes", range(lanes))]
-    for step in sorted({one.step for one in inputs.images.values()} - {1, 2, 4}):
+    steps = {choices.channels, *(one.step for one in inputs.images.values())}
+    for step in sorted(steps - {1, 2, 4}):
         tables += _of_interleaved(step, lanes)
     # One strip alone is inlined by clang; several would be too long.
     attribute = "" if len(strips) == 1 else "__attribute__((noinline)) "
@@ -187,6 +190,20 @@ def _of_interleaved(step: int, lanes: int) -> Iterator[str]:
         )
         ways = ((step * n + channel) % lanes ^ n for n in range(lanes))
         yield _bytes(f"order_{channel}_of_{step}", ways)
+        yield _bytes(f"back_{channel}_of_{step}", _back(channel, step, lanes))
+
+
+def _back(channel: int, step: int, lanes: int) -> list[int]:
+    """The way of each pixel j to lane ``step * j + channel``, modulo the lanes, for ``vdelta``: it
+    goes there from the highest bit of a lane's number to the lowest."""
+    ways = [0] * lanes
+    for pixel in range(lanes):
+        lane, wanted = pixel, (step * pixel + channel) % lanes
+        for bit in reversed(range(lanes.bit_length() - 1)):
+            moves = (lane ^ wanted) & 1 << bit
+            lane ^= moves
+            ways[lane] |= moves
+    return ways
 
 
 class _Writer:
@@ -201,6 +218,7 @@ class _Writer:
         self._type = "V" if strip.aligned else "VU"
         self._raw: set[str] = set()
         self._done: set[Placed] = set()
+        self._ready: set[Placed] = set()
         self._prefix = ""
 
     def function(self, attribute: str) -> Iterator[str]:
@@ -311,7 +329,7 @@ class _Writer:
 
     def _begin(self, prefix: str, kept: set[Placed]) -> None:
         self._prefix, self._kept = prefix, kept
-        self._raw, self._done = set(), set()
+        self._raw, self._done, self._ready = set(), set(), set()
 
     def _iteration(self, guard: str) -> Iterator[str]:
         window = self._window
@@ -329,24 +347,81 @@ class _Writer:
                 yield f"{_name('s', value, row, column)} = {after};"
 
     def _stored(self, placed: Placed, guard: str) -> Iterator[str]:
-        """``placed`` as a row of the output's planes that have it."""
-        value = placed[0]
+        """``placed`` as a row of the output's planes that have it, or the channels of a row of
+        which it is the last."""
+        value, columns = placed[0], range(self._strip.columns)
         stores = [
-            (plane, placed[1] - first)
-            for plane, (own, first) in enumerate(self._window.roots)
+            (number, placed[1] - first)
+            for number, (own, first) in enumerate(self._window.roots)
             if own is value and 0 <= placed[1] - first < self._window.rows
         ]
+        if self._choices.channels > 1:
+            self._ready.add(placed)
+            for row in {row for _, row in stores}:
+                channels = [(own, first + row) for own, first in self._window.roots]
+                if self._ready.issuperset(channels):
+                    for column in columns:
+                        parts = [self._at(one, column) for one in channels]
+                        yield from self._interleaved(parts, row, column, guard)
+            return
         size = 2 if value.is_wide else 1
-        for (plane, row), column in product(stores, range(self._strip.columns)):
+        for (plane, row), column in product(stores, columns):
             made = [self._at(placed, column)]
             if value.is_wide:
                 ordered = f"o{plane}_{_signed(row)}_{column}"
                 yield f"const W {ordered} = HVX(vshuffvdd)({_each_half(made[0])}, -2);"
                 made = [f"HVX(lo)({ordered})", f"HVX(hi)({ordered})"]
-            for at, one in enumerate(made, start=size * column):
-                place = f"out + (y + {row}) * out_stride + {at * self._lanes}"
-                place += f" + {plane} * out_plane" if plane else ""
-                yield guard.format(row=row) + f"*({self._type} *)({place}) = {one};"
+            yield from self._stores(made, row, size * column, guard, plane)
+
+    def _stores(
+        self, vectors: Iterable[str], row: int, first: int, guard: str, plane: int = 0
+    ) -> Iterator[str]:
+        """``vectors`` as those of a row from number ``first`` on."""
+        for at, one in enumerate(vectors, start=first):
+            place = f"out + (y + {row}) * out_stride + {at * self._lanes}"
+            place += f" + {plane} * out_plane" if plane else ""
+            yield guard.format(row=row) + f"*({self._type} *)({place}) = {one};"
+
+    def _interleaved(
+        self, channels: Sequence[str], row: int, column: int, guard: str
+    ) -> Iterator[str]:
+        """Stores vectors of ``channels`` such that those of a pixel lie side by side."""
+        count, name = len(channels), f"i{_signed(row)}_{column}"
+        if count % 2 == 0:
+            yield from self._shuffled(name, channels)
+            vectors = [f"{name}_{at}" for at in range(count)]
+        else:
+            for channel, one in enumerate(channels):
+                way = f"*(const V *)back_{channel}_of_{count}"
+                yield f"const V {name}_{channel} = HVX(vdelta)({one}, {way});"
+            moved = [f"{name}_{channel}" for channel in range(count)]
+            vectors = [
+                self._mixed(moved, [channel - self._lanes * at for channel in range(count)])
+                for at in range(count)
+            ]
+        yield from self._stores(vectors, row, count * column, guard)
+
+    def _shuffled(self, name: str, parts: Sequence[str]) -> Iterator[str]:
+        """The bytes of ``parts`` in turn, as vectors that are called ``name`` and a number."""
+        if len(parts) == 1:
+            yield f"const V {name}_0 = {parts[0]};"
+            return
+        for at, letter in enumerate("eo"):
+            yield from self._shuffled(name + letter, parts[at::2])
+        for at in range(len(parts) // 2):
+            pair = f"HVX(vshuffvdd)({name}o_{at}, {name}e_{at}, -1)"
+            yield f"const W {name}_pair{at} = {pair};"
+            for number, half in enumerate(("lo", "hi"), start=2 * at):
+                yield f"const V {name}_{number} = HVX({half})({name}_pair{at});"
+
+    def _mixed(self, vectors: Sequence[str], lanes: Iterable[int]) -> str:
+        """Of each of as many ``vectors`` as pixels have channels those ``lanes``, modulo their
+        count."""
+        step, (*others, mixed) = len(vectors), vectors
+        for one, first in zip(others, lanes, strict=False):
+            mask = f"HVX(vandvrt)(*(const V *)lanes_{first % step}_of_{step}, -1)"
+            mixed = f"HVX(vmux)({mask}, {one}, {mixed})"
+        return mixed
 
     def _prefetch(self) -> Iterator[str]:
         """The rows that the iteration ``prefetch_rows`` below reads first, as one box."""
@@ -520,11 +595,7 @@ class _Writer:
             yield f"const V {name} = {vectors[0]};"
             return
         # Lane n of vector v is of the channel (lanes * v + n) modulo step.
-        mixed = vectors[-1]
-        for at in range(step - 1):
-            lanes = f"lanes_{(channel - self._lanes * at) % step}_of_{step}"
-            mask = f"HVX(vandvrt)(*(const V *){lanes}, -1)"
-            mixed = f"HVX(vmux)({mask}, {vectors[at]}, {mixed})"
+        mixed = self._mixed(vectors, (channel - self._lanes * at for at in range(step)))
         order = f"*(const V *)order_{channel}_of_{step}"
         yield f"const V {name} = HVX(vrdelta)({mixed}, {order});"
 

@@ -124,12 +124,23 @@ def test_what_llvm_makes_wrong_code_of_is_right(name, width, knobs, generator, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["apart", "opponent"])
-def test_planes_may_be_made_each_in_another_way(name, generator, measurer):
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("apart", {"plane": 3}),
+        ("opponent", {"plane": 3}),
+        ("together", {"channel": 3}),
+        ("opaque_pairs", {"channel": 2}),
+        ("swapped", {"channel": 4}),
+    ],
+)
+def test_planes_and_channels_may_be_made_each_in_another_way(name, of, generator, measurer):
     dice, kernel = random.Random(name), find_kernel(keep_pipeline(stencil(name)))
     for width in dice.sample(WIDTHS, 2):
-        sizes = {"x": width, "y": dice.choice((5, 11, 16)), "plane": 3}
-        problem = kernel.problem(sizes, Contract.STATIC, TARGET)
+        height = dice.choice((5, 11, 16))
+        sizes = {"x": width, "y": height, "image_0": width, "image_1": height, **of}
+        given = {one.name: sizes[one.name] for one in kernel.params if one.name in sizes}
+        problem = kernel.problem(given, Contract.STATIC, TARGET)
         space = generator.space(kernel, problem)
         config = space.config({knob.name: dice.choice(knob.choices) for knob in space.knobs})
         artifact = generator.compile(Candidate(problem, config, "hvx"))
