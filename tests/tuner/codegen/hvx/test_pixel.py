@@ -48,7 +48,7 @@ def test_a_kernel_states_the_pixels_of_its_reference(name):
     image = np.random.default_rng(3).integers(0, 256, (9, 17), np.uint8)
     padded = np.pad(image, 2, mode="edge").astype(np.int64)
     (expected,) = kernel.reference({"width": 17, "height": 9}, [image])
-    (found,) = pixels_of(kernel.program({}))
+    (found,) = pixels_of(kernel.program({})).each
     assert (value(found, {"": padded}, 2) == expected).all()
 
 
@@ -60,7 +60,7 @@ def test_a_kernel_of_single_pixels_states_those_of_its_reference(name):
     wide = [one.astype(np.int64) for one in inputs]
     names = [spec.name for spec in kernel.buffers(params)]
     images = {"": wide[0], **dict(zip(names, wide, strict=False))}
-    (found,) = pixels_of(kernel.program(params))
+    (found,) = pixels_of(kernel.program(params)).each
     assert (value(found, images) == kernel.reference(params, inputs)[0]).all()
 
 

@@ -56,7 +56,7 @@ def binomial(parts: list[Pixel]) -> Pixel:
     ],
 )
 def test_a_stencil_is_read_as_what_it_computes(name, expected):
-    assert pixels_of(program_of(stencil(name))) == (expected,)
+    assert pixels_of(program_of(stencil(name))).each == (expected,)
 
 
 def test_the_sum_of_a_row_is_one_value_at_each_size():
@@ -65,7 +65,7 @@ def test_the_sum_of_a_row_is_one_value_at_each_size():
         mean = (row_sum(at(0, 0), width) + 128) >> 8
         shapes = {"image": (9, width), "out": (9, width)}
         found = pixels_of(program_of(stencil("uneven")), shapes)
-        assert found == (clamped(blurred - mean + 100),)
+        assert found.each == (clamped(blurred - mean + 100),)
 
 
 @pytest.mark.parametrize(
