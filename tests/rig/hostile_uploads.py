@@ -110,15 +110,6 @@ PROGRAMS: dict[str, tuple[str, dict[str, str], str]] = {
         {},
         r"its stage \S+ is code from elsewhere \(define_extern 'system'\)",
     ),
-    **{
-        name: (f"{_DEFINED}g.{name}", {}, "is traced")
-        for name in (
-            "trace_loads()",
-            "trace_stores()",
-            "trace_realizations()",
-            "add_trace_tag('t')",
-        )
-    },
 }
 
 

@@ -38,6 +38,7 @@ DIRECTIVES = (
     "g.update().allow_race_conditions().vectorize(x, 64)",
     "g.specialize(hl.sin(hl.f32(image.width())) > 0).vectorize(x, 128)",
     "g.specialize(g.output_buffer().dim(0).extent() % 128 == 0).vectorize(x, 128)",
+    "f.trace_loads().trace_stores().trace_realizations().add_trace_tag('seen')",
     "h.compute_root().compute_with(f.compute_root(), y)",
 )
 PROGRAM = """

@@ -464,10 +464,15 @@ def _wrong_in_vectors(opened: Deserialized, helpers: frozenset[str]) -> frozense
     for name, func in opened.stages.items():
         if name not in helpers and func.args():
             innermost = func.args()[0]
-            func.vectorize(innermost, _FEW_LANES, guard)
-            for update in range(func.num_update_definitions()):
-                if innermost.name() in map(printed, func.update_args(update)):
-                    func.update(update).vectorize(innermost, _FEW_LANES, guard)
+            updates = [
+                func.update(number)
+                for number in range(func.num_update_definitions())
+                if innermost.name() in map(printed, func.update_args(number))
+            ]
+            # Names that Halide makes of its own (v0) may be those of the pipeline's variables.
+            outer, inner = (hl.Var(f"{innermost.name()}_{part}") for part in "oi")
+            for stage in (func, *updates):
+                stage.split(innermost, outer, inner, _FEW_LANES, guard).vectorize(inner)
     found, producing = set(), ""
     for line in _lowered_text(opened).splitlines():
         begun = _PRODUCE.match(line)

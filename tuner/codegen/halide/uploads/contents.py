@@ -340,10 +340,6 @@ def _require_plain(func: Node) -> None:
     _require(func["extern_proxy_expr"].kind == "UndefinedExpr", f"{func.where} is damaged")
     if func["debug_file"]:
         raise NotTunableError(f"{func.where} writes a file (debug_to_file)")
-    if func["trace_loads"] or func["trace_stores"] or func["trace_realizations"]:
-        raise NotTunableError(f"{func.where} is traced")
-    if func["trace_tags"]:
-        raise NotTunableError(f"{func.where} is traced (add_trace_tag)")
 
 
 def _require_arithmetic(calls: Sequence[Node]) -> None:

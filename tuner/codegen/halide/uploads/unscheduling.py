@@ -1,7 +1,8 @@
 """The algorithm alone of a pipeline that was serialized with its schedule.
 
 A schedule hangs on the Funcs and their definitions, and changes no value: what Halide keeps there
-is put back to what a Func has that nobody scheduled, and so are estimates, and promises of outputs.
+is put back to what a Func has that nobody scheduled, and so are estimates, traces, and promises of
+outputs.
 Of a Func's wrappers (``in``, ``clone_in``) no definition knows before Halide lowers it; those that
 nothing calls go. What an author did to the definitions themselves (``rfactor``) is the algorithm
 that was uploaded.
@@ -45,6 +46,8 @@ def without_schedule(data: bytes) -> bytes:
 
 def _reset_func(func: Node) -> None:
     schedule, where = func["func_schedule"], func.where
+    func.fields |= dict.fromkeys(("trace_loads", "trace_stores", "trace_realizations"), False)
+    func.fields["trace_tags"] = ()
     schedule.fields |= {
         "store_level": _level(where),
         "compute_level": _level(where),
