@@ -5,8 +5,8 @@ Reads the Generators ``NAME_generator.cpp`` in a folder that a person has fetche
 Prints model cycles on the default target under each contract; of its own schedule's GeneratorParams
 the best count. Where that schedule is right under a stronger contract only (of padded rows, as for
 aligned loads), its count is for that one, which is told. Images have 1024 x 64 elements, or 1024 x
-128 where their own schedule needs that; what has other dimensions has its defaults. It fails if a
-Generator is refused, or its own schedule is ahead.
+128 where their own schedule needs that; what has other dimensions has its defaults, mostly. It
+fails if a Generator is refused, or its own schedule is ahead.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ _SETTLED: Mapping[str, Mapping[str, str]] = {
     "fully_connected": {"output.type": "uint8"},
 }
 """GeneratorParams for what they leave open, as the Makefile of the suites has them."""
+_SIZES: Mapping[str, Sequence[tuple[int, ...]]] = {"camera_pipe": [(256, 64, 3)]}
+"""Of what has three colours, in strips that its own schedule takes."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +79,19 @@ def tuned(source: Path, contracts: Sequence[Contract], **options: Any) -> Iterat
         yield Row(reason=f"refused: {error}")
         return
     for contract in contracts:
-        yield _row(kernel, contract, options)
+        shapes = _IMAGES if len(kernel.params) == len(_IMAGES[0]) else _SIZES.get(name, [()])
+        yield _row(kernel, contract, shapes, options)
 
 
-def _row(kernel: PackageKernel, contract: Contract, options: Mapping[str, Any]) -> Row:
+def _row(
+    kernel: PackageKernel,
+    contract: Contract,
+    shapes: Sequence[tuple[int, ...]],
+    options: Mapping[str, Any],
+) -> Row:
     sizes = [param.name for param in kernel.params]
     own, reason = None, ""
-    for allowed, shape in product(
-        dict.fromkeys([contract, *_PADDED]), _IMAGES if len(sizes) == len(_IMAGES[0]) else [()]
-    ):
+    for allowed, shape in product(dict.fromkeys([contract, *_PADDED]), shapes):
         params = dict(zip(sizes, shape, strict=False))
         own, refused = _own(kernel, params, allowed)
         reason = reason or refused
@@ -93,7 +99,7 @@ def _row(kernel: PackageKernel, contract: Contract, options: Mapping[str, Any]) 
             reason = "" if allowed is contract else f"{reason}; its count is under {allowed}"
             break
     else:
-        params = dict(zip(sizes, _IMAGES[0], strict=False)) if shape else {}
+        params = dict(zip(sizes, shapes[0], strict=False))
     label = " x ".join(map(str, params.values()))
     try:
         result = tuner.tune(

@@ -4,6 +4,7 @@ Its arguments are what the program lists. Its parameters are the extents that it
 open, and how the other extents follow from those is measured: the algorithm is asked for its
 buffers at several sizes, and an extent that moves with them in any way but a linear one, element by
 element or in blocks (``(c + 31) // 32``, ``c // 32``), is refused.
+What it computes with floats once is an input (``generators/integers.cpp``).
 Scalars have the values of its pipeline as an upload. The Generator's own schedule is the
 baseline, and the derived schedules are searched beside it.
 """
@@ -15,16 +16,18 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 
+from tuner.codegen.halide.uploads.program import declared
 from tuner.errors import UserError
 from tuner.packages.files import Package
-from tuner.packages.generators import Argument, CppSources, Generator, listed
+from tuner.packages.generators import INTEGERS, Argument, CppSources, Generator, listed
 from tuner.packages.kernel import PackageKernel
 from tuner.packages.manifest import FILE, Dtype, Integer, read_manifest
 from tuner.packages.skeletons import new_folder, package_name
@@ -34,20 +37,13 @@ from tuner.problem.contract import Contract
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.problem.target import find_target
 from tuner.problem.workload import Param
+from tuner.program.overflow import without_overflow
 from tuner.uploaded import PipelineKernel
 
 _STEPS = (1, 2, 5)
 """Multiples of an extent at which the others are looked at: a line through two is tested by a
 third, and by sizes that are no multiples."""
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class _Sources:
-    """The files of a Generator by their paths in the package; ``compiled`` are no headers."""
-
-    files: Mapping[str, bytes]
-    compiled: Sequence[str]
 
 
 def write_package(
@@ -60,12 +56,17 @@ def write_package(
     """
     sources = _sources(source)
     found = _chosen(source, sources, generator)
+    if found.has_floats:
+        whole = sources.with_integers(found.name)
+        integral = _chosen(source, whole, found.name + INTEGERS)
+        sources, found = (sources, found) if integral.has_floats else (whole, integral)
     draft = _Draft(package_name(folder), sources, found, dict(params or {}))
     kernel = algorithm_of(draft.package()).kernel
     sizes = {one.name: one for one in kernel.params if one.is_extent and one.minimum > 0}
     values = {one.name: one.value for one in kernel.facts({}).scalars}
-    buffers = _shapes(kernel, sizes, values)
-    draft = replace(draft, values=values, sizes=sizes, buffers=buffers)
+    buffers, sizes = _shapes(kernel, sizes, values)
+    ranges = _ranges(kernel)
+    draft = replace(draft, values=values, sizes=sizes, buffers=buffers, ranges=ranges)
     made = PackageKernel(draft.package())
     usual = made.workload().params
     made.reference(usual, made.inputs(usual, np.random.default_rng(0)))
@@ -79,7 +80,7 @@ def write_package(
     return written
 
 
-def _sources(source: Path) -> _Sources:
+def _sources(source: Path) -> CppSources:
     """``source`` and what it includes of its own, with the source beside each header that has its
     name. They keep their places to each other."""
     found: dict[str, bytes] = {}
@@ -102,15 +103,14 @@ def _sources(source: Path) -> _Sources:
                 waiting.append(beside)
     top = os.path.commonpath([os.path.dirname(path) for path in found])
     names = {path: Path(path).relative_to(top).as_posix() for path in found}
-    return _Sources(
+    return CppSources(
         {names[path]: content for path, content in found.items()},
         sorted(names[path] for path in compiled),
     )
 
 
-def _chosen(source: Path, sources: _Sources, wanted: str) -> Generator:
-    program = CppSources(sources.files, sources.compiled).program()
-    found = {one.name: one for one in listed(program)}
+def _chosen(source: Path, sources: CppSources, wanted: str) -> Generator:
+    found = {one.name: one for one in listed(sources.program())}
     if not wanted and len(found) == 1:
         return next(iter(found.values()))
     if wanted in found:
@@ -128,10 +128,27 @@ def _chosen(source: Path, sources: _Sources, wanted: str) -> Generator:
     )
 
 
+def _ranges(kernel: PipelineKernel) -> dict[str, tuple[int, int]]:
+    """The elements of inputs by their names, where some would overflow what leaves that undefined:
+    those that do not, if any."""
+    params = kernel.workload().params
+    if not kernel.overflow(params):
+        return {}
+    buffers = kernel.buffers(params)
+    scalars = [(one.value, one.value) for one in kernel.scalars(params)]
+    inputs = [one.name for one in buffers if one.role == "input"]
+    program = declared(kernel.program(params), [()] * len(inputs), scalars)
+    sizes = program.sizes_at({one.name: one.shape for one in buffers})
+    narrow = without_overflow(program, sizes)
+    found = zip(inputs, program.inputs, narrow.inputs if narrow else (), strict=False)
+    return {name: (own.low, own.high) for name, one, own in found if own != one}
+
+
 def _shapes(
     kernel: PipelineKernel, sizes: Mapping[str, Param], scalars: Mapping[str, int]
-) -> dict[str, _Buffer]:
-    """The buffers of ``kernel`` by name, in terms of ``sizes``."""
+) -> tuple[dict[str, _Buffer], dict[str, Param]]:
+    """The buffers of ``kernel`` by name, in terms of ``sizes``, and these: each a whole block at
+    least."""
 
     def at(changed: Mapping[str, int]) -> list[BufferSpec]:
         params = {name: param.default for name, param in sizes.items()} | dict(scalars)
@@ -153,7 +170,7 @@ def _shapes(
                     for found in (seen, few)
                 )
                 terms.setdefault((number, axis), []).append(_term(name, spec, axis, points, least))
-    return {
+    buffers = {
         spec.name: _Buffer(
             [
                 _sum(extent, terms.get((number, axis), []), sizes)
@@ -162,6 +179,14 @@ def _shapes(
             spec,
         )
         for number, spec in enumerate(usual)
+    }
+    blocks: dict[str, int] = {}
+    for term in chain.from_iterable(terms.values()):
+        if term.factor and not term.begun:
+            blocks[term.name] = max(blocks.get(term.name, 1), term.block)
+    return buffers, {
+        name: replace(one, minimum=max(one.minimum, blocks.get(name, 1)))
+        for name, one in sizes.items()
     }
 
 
@@ -243,12 +268,13 @@ class _Draft:
     known yet."""
 
     name: str
-    sources: _Sources
+    sources: CppSources
     generator: Generator
     params: Mapping[str, str]
     values: Mapping[str, int] | None = None
     sizes: Mapping[str, Param] | None = None
     buffers: Mapping[str, _Buffer] | None = None
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def package(self) -> Package:
         text = "\n".join(self._lines())
@@ -300,3 +326,7 @@ class _Draft:
             yield f"mins = {list(found.spec.mins)}"
         if found is not None and not found.spec.promised:
             yield "promised = false"
+        if one.name in self.ranges:
+            least, most = self.ranges[one.name]
+            yield "# Of others sums overflow, which Halide leaves undefined."
+            yield f"minimum = {least}\nmaximum = {most}"

@@ -71,6 +71,25 @@ def test_an_extent_may_follow_another_in_whole_blocks(tmp_path: Path) -> None:
     for channels, width in ((32, 32), (63, 32), (64, 64), (130, 128)):
         shapes = {one.name: one.shape for one in kernel.buffers({"c": channels, "x": 4})}
         assert shapes["image"] == (4, width)
+    assert {one.name: one.minimum for one in kernel.params} == {"c": 32, "x": 1}
+
+
+def test_what_is_computed_of_floats_once_is_passed(tmp_path: Path) -> None:
+    write_package(THEIRS, tmp_path / "graded", "graded")
+    kernel = kept_here(read_folder(tmp_path / "graded"))
+    found = {one.name: (one.dtype, one.shape) for one in kernel.buffers({"x": 8, "y": 4})}
+    assert found == {
+        "image": ("uint8", (4, 8)),
+        "curve": ("int16", (256,)),
+        "table": ("int32", (2, 3)),
+        "graded": ("int32", (4, 8)),
+    }
+    assert [(one.name, one.dtype) for one in kernel.scalars({})] == [("strength", "uint8")]
+    (bounded,) = (one for one in kernel.package.manifest.buffers if one.name == "table")
+    assert (bounded.minimum, bounded.maximum) == (-(1 << 23), (1 << 23) - 1)
+    result = tune(kernel.name, {"x": 128, "y": 4}, store=MemoryStore(), trials=3, workers=1)
+    assert result.best is not None
+    assert result.baseline is not None
 
 
 @pytest.mark.parametrize(
@@ -79,12 +98,12 @@ def test_an_extent_may_follow_another_in_whole_blocks(tmp_path: Path) -> None:
         (
             None,
             "",
-            r"has 7 Generators. accepted: blend, blocks, floats, halved, .*squares, whole.*--gen",
+            r"has 8 Generators. accepted: blend, blocks, floats, .*squares, whole.*--gen",
         ),
         (
             None,
             "blond",
-            r"has no Generator 'blond.. accepted: blend, blocks, floats, halved, .*squares, whole",
+            r"has no Generator 'blond.. accepted: blend, blocks, floats, .*squares, whole",
         ),
         (None, "halved", r"the Generator halved gives no pipeline: .*half.*--param"),
         (None, "squares", r"dimension 1 of image has .* elements at a size of"),

@@ -5,11 +5,12 @@ GeneratorParams, ``emission`` has one make an object or an unscheduled pipeline.
 programs are untrusted: all of it happens in compile servers.
 """
 
-from tuner.packages.generators.compiler import CppSources, ready_program
+from tuner.packages.generators.compiler import INTEGERS, CppSources, ready_program
 from tuner.packages.generators.emission import Emission, emitted
 from tuner.packages.generators.listing import Argument, Generator, GeneratorParam, listed
 
 __all__ = [
+    "INTEGERS",
     "Argument",
     "CppSources",
     "Emission",

@@ -35,6 +35,8 @@ _FOLDER = "generators"
 PROGRAM, LIBRARY = "made.gen", "made.so"
 _OLDER = Path(__file__).with_name("older")
 """The folder of a ``Halide.h`` that has names of older ones, too."""
+INTEGERS = "_integers"
+_INTEGERS = Path(__file__).with_name("integers.cpp")
 _ELF = b"\x7fELF"
 _EXECUTABLE = 0o755
 """A confined process is another user, who runs the program and may not change it."""
@@ -89,6 +91,13 @@ class CppSources:
 
     files: Mapping[str, bytes]
     compiled: Sequence[str]
+
+    def with_integers(self, generator: str) -> CppSources:
+        """With another Generator, ``GENERATOR_integers``, that has what ``generator`` computes with
+        floats from no image as inputs: tables and scalars of integers."""
+        name, text = f"{generator}{INTEGERS}.cpp", _INTEGERS.read_text()
+        made = text.replace("GENERATOR", generator).encode()
+        return CppSources({**self.files, name: made}, (*self.compiled, name))
 
     def program(self) -> Path:
         """The program, out of the cache or built now in a contained process.

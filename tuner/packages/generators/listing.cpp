@@ -133,12 +133,15 @@ int generate_filter_main(int, char **) {
         for (const std::string &name : GeneratorRegistry::enumerate()) {
             const GeneratorContext context(Target("hexagon-32-noos-hvx_128-hvx_v66-no_runtime"));
             const AbstractGeneratorPtr made = GeneratorRegistry::create(name, context);
-            auto *generator = dynamic_cast<GeneratorBase *>(made.get());
+            // GeneratorParams are those of the one that it goes by (integers.cpp).
+            const AbstractGeneratorPtr own = GeneratorRegistry::create(made->name(), context);
+            auto *generator = dynamic_cast<GeneratorBase *>(own.get());
             if (generator == nullptr) {
                 continue;
             }
+            own->arginfos();  // configures it
             out << between << "{\"name\": " << quoted(name) << ", \"arguments\": [";
-            list_arguments(out, *generator);
+            list_arguments(out, *made);
             out << "], \"params\": [";
             list_params(out, *generator);
             out << "]}";

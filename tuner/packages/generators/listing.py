@@ -100,6 +100,11 @@ class Generator:
     arguments: tuple[Argument, ...]
     params: tuple[GeneratorParam, ...]
 
+    @property
+    def has_floats(self) -> bool:
+        """Whether any of its arguments is of floats."""
+        return any("float" in kind for one in self.arguments for kind in one.types)
+
 
 def listed(program: Path) -> tuple[Generator, ...]:
     """All Generators of ``program``; ``UserError`` if it fails while it is asked."""

@@ -86,6 +86,29 @@ public:
     }
 };
 
+// Its table, its curve and its strength are computed with floats, but from no image.
+class Graded : public Generator<Graded> {
+public:
+    Input<Buffer<uint8_t, 2>> image{"image"};
+    Input<Buffer<float, 2>> matrix{"matrix"};
+    Input<float> gamma{"gamma"};
+    Input<int32_t> white{"white"};
+    Output<Buffer<int32_t, 2>> graded{"graded"};
+
+    void generate() {
+        Var x("x"), y("y");
+        Func rounded_matrix, curve("curve"), strength("strength");
+        rounded_matrix(x, y) = cast<int32_t>(matrix(x, y) * 256.0f);
+        curve(x) = cast<int16_t>(pow(cast<float>(x) / white, 1.0f / gamma) * 255.0f);
+        strength() = u8_sat(gamma * 32);
+        Expr curved = i32(curve(i32(image(x, y))));
+        graded(x, y) = curved * rounded_matrix(0, 0) + rounded_matrix(2, 1) - strength();
+        curve.compute_root();
+        rounded_matrix.compute_root();
+        graded.vectorize(x, natural_vector_size<uint8_t>());
+    }
+};
+
 // Of floats.
 class Scaled : public Generator<Scaled> {
 public:
@@ -117,5 +140,6 @@ HALIDE_REGISTER_GENERATOR(Halved, halved)
 HALIDE_REGISTER_GENERATOR(Blocks, blocks)
 HALIDE_REGISTER_GENERATOR(Whole, whole)
 HALIDE_REGISTER_GENERATOR(Squares, squares)
+HALIDE_REGISTER_GENERATOR(Graded, graded)
 HALIDE_REGISTER_GENERATOR(Scaled, scaled)
 HALIDE_REGISTER_GENERATOR(Floats, floats)
