@@ -18,8 +18,8 @@ import halide as hl
 import numpy as np
 
 from tests.tuner.program.drawn import arguments_of, program
-from tests.tuner.program.in_halide import InHalide
 from tests.tuner.program.native import Coded
+from tuner.codegen.halide.pipelines import pipeline_of
 from tuner.codegen.halide.uploads.program import program_of
 from tuner.problem.contract import Contract
 from tuner.program.bounds import bounded
@@ -79,11 +79,13 @@ class Seeded:
 
     def _in_halide(self, inputs: Values, scalars: Mapping[str, int], wanted: Values) -> None:
         """By Halide, and as a pipeline that is read."""
-        made = InHalide(self.program, self.sizes)
-        data = bytes(hl.serialize_pipeline(made.pipeline))
+        made = pipeline_of(bounded(self.program, self.sizes))
+        pipeline = hl.Pipeline(list(made.outputs))
+        data = bytes(hl.serialize_pipeline(pipeline))
         read = program_of(data)
         assert parsed(printed(read)) == read, "the text of what is read means another"
-        stages = [self.program.stage_of(name) for name in made.outputs]
+        names = {self.program.stage_of(name).name: None for name in self.program.outputs}
+        stages = [self.program.stage_of(name) for name in names]
         shapes = {
             stage.name: next(wanted[array].shape for array in stage.arrays if array in wanted)
             for stage in stages
@@ -110,23 +112,24 @@ class Seeded:
         found = interpreted(read, sizes, parts, scalars)
         renamed = dict(zip(arrays, found.values(), strict=True))
         require_same("what is read of it", renamed, wanted)
-        for func in made.funcs.values():
+        for func in made.stages.values():
             func.compute_root()
+        images = dict(zip(inputs, made.inputs, strict=True))
         kept = {}  # an ImageParam does not keep what it is given
         for name, value in inputs.items():
             # Halide may want to have what it does not choose.
             apart = _AROUND if not all(axes[name]) else 0
             buffer = kept[name] = _buffer(np.pad(value, apart))
             buffer.set_min([first - apart for first in firsts[name][::-1]])
-            made.inputs[name].set(buffer)
-        for name, number in scalars.items():
-            made.scalars[name].set(number)
+            images[name].set(buffer)
+        for param, number in zip(made.scalars, scalars.values(), strict=True):
+            param.set(number)
         outputs = {
             array: np.zeros(shapes[stage.name], kind.dtype)
             for stage in stages
             for array, kind in zip(stage.arrays, stage.types, strict=True)
         }
-        made.pipeline.realize(list(map(_buffer, outputs.values())))
+        pipeline.realize(list(map(_buffer, outputs.values())))
         require_same("Halide", outputs, wanted)
 
 

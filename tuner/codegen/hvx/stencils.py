@@ -237,7 +237,12 @@ class _Reading:
             raise NotAStencilError(f"an update of its stage {stage.name} is not of whole rows")
         domain = []
         for loop in reduced:
-            first, end = (self._whole(self._of(stage, one, {})) for one in loop.bounds)
+            first, end = (self._of(stage, one, {}) for one in loop.bounds)
+            if self._is_open(first) or self._is_open(end):
+                raise NotAStencilError(
+                    f"how far its stage {stage.name} reduces is known under the contract static only"
+                )
+            first, end = self._whole(first), self._whole(end)
             domain.append([(loop.index, at) for at in range(first, end)])
         key = stage.name, tuple(scope[axis] for axis in stage.places)
 
@@ -420,6 +425,11 @@ class _Reading:
                     return replace(one, at_most=bound)
                 if by == "max" and one.at_least in (None, bound):
                     return replace(one, at_least=bound)
+        if by in COMPARISONS:
+            raise NotAStencilError(
+                "it chooses by a coordinate; by that of a plane or channel, of four at most, it may "
+                "under the contract static"
+            )
         raise NotAStencilError("a coordinate is not that of a pixel and an offset")
 
     def _binary(self, stage: Stage, node: Binary, a: _Value, b: _Value) -> _Value:
@@ -480,6 +490,10 @@ class _Reading:
         if isinstance(value, _Condition):
             raise NotAStencilError("it computes with conditions")
         return _Number(constant(self._whole(value)), kind.bits)
+
+    def _is_open(self, value: _Value) -> bool:
+        """Whether it depends on a size that is not known."""
+        return isinstance(value, _Place) and bool(value.terms) and value.is_fixed
 
     def _whole(self, value: _Value) -> int:
         if not isinstance(value, _Place) or value.terms:

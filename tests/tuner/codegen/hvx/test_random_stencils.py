@@ -58,7 +58,7 @@ def checked(seeds: Sequence[int]) -> list[str]:
 
 @pytest.mark.slow
 def test_no_code_of_random_stencils_is_wrong():
-    seeds = [*range(3), 24]  # LLVM's merging of vector loads made wrong code for 24
+    seeds = [*range(100, 103), 24]  # LLVM's merging of vector loads made wrong code for 24
     refused = checked(seeds)
     assert len(refused) <= MOST_REFUSED * len(seeds), refused
 

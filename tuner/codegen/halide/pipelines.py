@@ -1,0 +1,243 @@
+"""Programs as Halide pipelines: a Func for each stage, without a schedule.
+
+Where Halide leaves a result undefined and the form does not (overflow of signed 32 and 64 bits, and
+shifts by as many bits as there are), and bounds do not exclude it, Halide is given what it defines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tuner.kernels.kernel import HalidePipeline
+from tuner.program.bounds import Bounds, computed
+from tuner.program.expressions import (
+    SHIFTS,
+    Binary,
+    Cast,
+    Constant,
+    Expr,
+    Load,
+    Select,
+    Unary,
+    Variable,
+    ordered,
+    require,
+)
+from tuner.program.loops import Stage, Update
+from tuner.program.overflow import overflows
+from tuner.program.types import BOOL, U64, Type
+
+if TYPE_CHECKING:
+    import halide as hl
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a / b,
+    "%": lambda a, b: a % b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+_CALLS = {
+    "min": "min",
+    "max": "max",
+    "absd": "absd",
+    "popcount": "popcount",
+    "clz": "count_leading_zeros",
+    "ctz": "count_trailing_zeros",
+}
+"""What Halide has functions for."""
+
+
+def pipeline_of(bounds: Bounds, *, is_open: bool = False) -> HalidePipeline:
+    """The pipeline of a program for its sizes; if it ``is_open``, also for all others that buffers
+    may have. :class:`ProgramError` if then a loop's bounds depend on another loop."""
+    return _Writer(bounds, is_open=is_open).pipeline()
+
+
+class _Writer:
+    def __init__(self, bounds: Bounds, *, is_open: bool) -> None:
+        import halide as hl
+
+        self._hl, self._program, self._bounds = hl, bounds.program, bounds
+        self._is_open = is_open
+        self._undefined = {one.expression for one in overflows(bounds)}
+        self._inputs = {
+            one.name: hl.ImageParam(self._type(one.type), len(one.axes), one.name)
+            for one in self._program.inputs
+        }
+        self._scalars = {
+            one.name: hl.Param(self._type(one.type), one.name) for one in self._program.scalars
+        }
+        self._sources: dict[str, Callable[..., Any]] = {
+            name: image.__getitem__ for name, image in self._inputs.items()
+        }
+        self._funcs = {stage.name: hl.Func(stage.name) for stage in self._program.stages}
+        self._sizes = {name: hl.cast(hl.Int(32), self._size(name)) for name in self._program.sizes}
+
+    def pipeline(self) -> HalidePipeline:
+        """All of it."""
+        hl, program = self._hl, self._program
+        for table in program.tables:
+            elements = np.array(table.elements, table.type.dtype).reshape(table.extents)
+            self._sources[table.name] = hl.Buffer(elements, table.name).__getitem__
+        for stage in program.stages:
+            self._define(stage)
+        names = {program.stage_of(name).name: None for name in program.outputs}
+        output, *more = (self._funcs[name] for name in names)
+        inputs, scalars = list(self._inputs.values()), list(self._scalars.values())
+        return HalidePipeline(inputs, output, self._funcs, scalars, more)
+
+    def _type(self, kind: Type) -> hl.Type:
+        if kind == BOOL:
+            return self._hl.Bool()
+        return self._hl.Int(kind.bits) if kind.is_signed else self._hl.UInt(kind.bits)
+
+    def _size(self, name: str) -> hl.Expr:
+        """The extent that is this size."""
+        ends = {one.name: one.axes for one in self._program.inputs}
+        for own in self._program.outputs:
+            stage = self._program.stage_of(own)
+            ends[stage.name] = tuple(axis.bounds for axis in stage.axes)
+        for own, axes in ends.items():
+            for number, axis in enumerate(reversed(axes)):
+                if axis and axis[1] is Variable(name):
+                    buffer = self._inputs.get(own) or self._funcs[own].output_buffers()[0]
+                    return buffer.dim(number).extent()
+        require(name in self._bounds.sizes and not self._is_open, f"no buffer has the size {name}")
+        return self._hl.i32(self._bounds.sizes[name])
+
+    def _define(self, stage: Stage) -> None:
+        func, is_tuple = self._funcs[stage.name], len(stage.arrays) > 1
+        for number, array in enumerate(stage.arrays):
+            self._sources[array] = (
+                (lambda places, number=number: self._hl.Expr(func[places][number]))
+                if is_tuple
+                else (lambda places: self._hl.Expr(func[places]))
+            )
+        axes = {axis.name: self._hl.Var(axis.name) for axis in stage.axes}
+        self._find_undefined(self._bounds.of_definition(stage), stage.values)
+        values = self._all(stage.values, axes)
+        func[tuple(axes.values())[::-1]] = tuple(values) if is_tuple else values[0]
+        for number, update in enumerate(stage.updates):
+            self._update(stage, number, update, axes)
+
+    def _update(
+        self, stage: Stage, number: int, update: Update, axes: Mapping[str, hl.Var]
+    ) -> None:
+        hl, func = self._hl, self._funcs[stage.name]
+        self._find_undefined(self._bounds.of_update(stage, update), update.expressions)
+        reduced = [loop for loop in update.loops if loop.bounds]
+        names = {loop.name for loop in update.loops}
+        known: dict[str, Any] = {name: axis for name, axis in axes.items() if name in names}
+        ranges, where = [], list[Expr]()
+        for loop in reversed(reduced):
+            if any(one in ordered(loop.bounds) for one in (o.index for o in update.loops)):
+                text = f"its loop {loop.name} has bounds that depend on another"
+                scope = self._bounds.within(stage, update.loops)
+                require(not self._is_open and scope is not None, text)
+                over = self._bounds.extent(scope, loop.bounds)  # type: ignore[arg-type]
+                ranges.append((hl.i32(over.low), hl.i32(over.high - over.low + 1)))
+                begin, end = loop.bounds
+                where += [loop.index >= begin, loop.index < end]
+            else:
+                first, last = self._all(loop.bounds, {})
+                ranges.append((first, last - first))
+        if ranges:
+            domain = hl.RDom(ranges, f"{stage.name}_{number}")
+            known |= {loop.name: domain[at] for at, loop in enumerate(reversed(reduced))}
+            for condition in (*where, *([update.condition] if update.condition else ())):
+                domain.where(*self._all([condition], known))
+        places, values = self._all(update.places, known), self._all(update.values, known)
+        used = set(ordered((*update.places, *update.values)))
+        if reduced and not used.intersection(loop.index for loop in reduced):
+            # Halide has no loops of which an update knows nothing.
+            none = hl.cast(self._type(update.values[0].type), 0)
+            values[0] = hl.select(domain[0] < hl.Int(32).max(), values[0], none)
+        func[tuple(places)[::-1]] = tuple(values) if len(values) > 1 else values[0]
+
+    def _find_undefined(self, scope: Any, roots: Sequence[Expr]) -> None:
+        """Notes shifts by amounts that Halide leaves undefined."""
+        for node, within in computed(scope, roots) if scope is not None else ():
+            if isinstance(node, Binary) and node.operator in SHIFTS:
+                most, over = node.type.bits - 1, within.of(node.right)
+                if not -most <= over.low <= over.high <= most:
+                    self._undefined.add(node)
+
+    def _all(self, roots: Iterable[Expr], known: Mapping[str, Any]) -> list[Any]:
+        made: dict[Expr, Any] = {}
+        roots = list(roots)
+        for node in ordered(roots):
+            made[node] = self._node(node, [made[part] for part in node.parts], known)
+        return [made[root] for root in roots]
+
+    def _node(self, node: Expr, parts: Sequence[Any], known: Mapping[str, Any]) -> Any:
+        hl = self._hl
+        if isinstance(node, Constant):
+            kind = self._type(node.type)
+            return hl.u64(node.value) if node.type == U64 else hl.cast(kind, node.value)
+        if isinstance(node, Variable):
+            found = known.get(node.name, self._sizes.get(node.name))
+            return self._scalars[node.name] if found is None else hl.cast(hl.Int(32), found)
+        if isinstance(node, Load):
+            return self._sources[node.source](tuple(reversed(parts)))
+        if isinstance(node, Select):
+            return hl.select(*parts)
+        if isinstance(node, Cast):
+            is_number = node.operand.type != BOOL
+            cast = hl.saturating_cast if node.saturates and is_number else hl.cast
+            return cast(self._type(node.type), *parts)
+        if isinstance(node, Unary):
+            return self._unary(node, *parts)
+        assert isinstance(node, Binary)  # noqa: S101 - there are no other nodes
+        if node in self._undefined:
+            return self._defined(node, *parts)
+        return self._binary(node.operator, *parts)
+
+    def _unary(self, node: Unary, part: Any) -> Any:
+        if node.operator == "~":
+            return self._hl.logical_not(part) if node.type == BOOL else ~part
+        if node.operator == "abs":
+            return self._hl.abs(part) if node.operand.type.is_signed else part
+        return getattr(self._hl, _CALLS[node.operator])(part)
+
+    def _binary(self, by: str, a: Any, b: Any) -> Any:
+        return getattr(self._hl, _CALLS[by])(a, b) if by in _CALLS else _OPERATORS[by](a, b)
+
+    def _defined(self, node: Binary, a: Any, b: Any) -> Any:
+        """What is undefined in Halide, as something that is not."""
+        hl, by, kind = self._hl, node.operator, node.left.type
+        if by in SHIFTS:
+            return self._shifted(by, kind, node.right.type, a, b)
+        if by == "//":  # the least number by -1
+            return hl.select(b == -1, self._wrapped("-", kind, hl.cast(a.type(), 0), a), a / b)
+        return self._wrapped(by, kind, a, b)
+
+    def _wrapped(self, by: str, kind: Type, a: Any, b: Any) -> Any:
+        hl, wide = self._hl, self._type(kind.unsigned)
+        return hl.cast(self._type(kind), self._binary(by, hl.cast(wide, a), hl.cast(wide, b)))
+
+    def _shifted(self, by: str, kind: Type, amounts: Type, a: Any, b: Any) -> Any:
+        hl, most, of = self._hl, kind.bits - 1, self._type(amounts)
+        inside = hl.min(b, hl.cast(of, most))
+        if amounts.is_signed:
+            inside = hl.max(inside, hl.cast(of, -most))
+        moved = _OPERATORS[by](a, inside)
+        none = hl.cast(self._type(kind), 0)
+        all_of_it = a >> hl.cast(self._type(kind), most) if kind.is_signed else none
+        above, below = (none, all_of_it) if by == "<<" else (all_of_it, none)
+        made = hl.select(b > hl.cast(of, most), above, moved)
+        return hl.select(b < hl.cast(of, -most), below, made) if amounts.is_signed else made
