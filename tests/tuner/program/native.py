@@ -149,6 +149,11 @@ class Coded:
         given = [ScalarSpec(o.name, o.type.dtype.name, o.low) for o in self.program.scalars]
         return Fitted(self.program, self._specs, given, is_open=self.is_open)
 
+    def begins_elsewhere(self, sizes: Mapping[str, int]) -> bool:
+        """Whether buffers of other ``sizes`` do not begin where it has them."""
+        others = specs_of(self.program, sizes, self.loose)
+        return [one.mins for one in others] != [one.mins for one in self._specs]
+
     def source(self, contract: Contract, choices: Random | None = None, stages: str = "") -> str:
         """Its text under ``contract``; its knobs are as ``choices`` say, or have their first,
         except for ``stages``."""

@@ -93,7 +93,8 @@ class _Writer:
         hl, program = self._hl, self._program
         for table in program.tables:
             elements = np.array(table.elements, table.type.dtype).reshape(table.extents)
-            self._sources[table.name] = hl.Buffer(elements, table.name).__getitem__
+            # A copy of Halide's own: expressions do not keep what belongs to NumPy.
+            self._sources[table.name] = hl.Buffer(elements, table.name).copy().__getitem__
         for stage in program.stages:
             self._define(stage)
         names = {program.stage_of(name).name: None for name in program.outputs}
@@ -139,7 +140,10 @@ class _Writer:
         self, stage: Stage, number: int, update: Update, axes: Mapping[str, hl.Var]
     ) -> None:
         hl, func = self._hl, self._funcs[stage.name]
-        self._find_undefined(self._bounds.of_update(stage, update), update.expressions)
+        scope = self._bounds.of_update(stage, update)
+        if scope is None and not self._is_open:
+            return  # it never stores
+        self._find_undefined(scope, update.expressions)
         reduced = [loop for loop in update.loops if loop.bounds]
         names = {loop.name for loop in update.loops}
         known: dict[str, Any] = {name: axis for name, axis in axes.items() if name in names}
@@ -147,7 +151,6 @@ class _Writer:
         for loop in reversed(reduced):
             if any(one in ordered(loop.bounds) for one in (o.index for o in update.loops)):
                 text = f"its loop {loop.name} has bounds that depend on another"
-                scope = self._bounds.within(stage, update.loops)
                 require(not self._is_open and scope is not None, text)
                 over = self._bounds.extent(scope, loop.bounds)  # type: ignore[arg-type]
                 ranges.append((hl.i32(over.low), hl.i32(over.high - over.low + 1)))

@@ -237,12 +237,13 @@ class _Reading:
             raise NotAStencilError(f"an update of its stage {stage.name} is not of whole rows")
         domain = []
         for loop in reduced:
-            first, end = (self._of(stage, one, {}) for one in loop.bounds)
-            if self._is_open(first) or self._is_open(end):
+            ends = [self._of(stage, one, {}) for one in loop.bounds]
+            if any(map(self._is_open, ends)):
                 raise NotAStencilError(
-                    f"how far its stage {stage.name} reduces is known under the contract static only"
+                    f"its stage {stage.name} adds up rows or the like, for which the contract has "
+                    "to be static"
                 )
-            first, end = self._whole(first), self._whole(end)
+            first, end = map(self._whole, ends)
             domain.append([(loop.index, at) for at in range(first, end)])
         key = stage.name, tuple(scope[axis] for axis in stage.places)
 
@@ -427,8 +428,8 @@ class _Reading:
                     return replace(one, at_least=bound)
         if by in COMPARISONS:
             raise NotAStencilError(
-                "it chooses by a coordinate; by that of a plane or channel, of four at most, it may "
-                "under the contract static"
+                "it chooses by a coordinate; of at most four planes or channels, it may under the "
+                "contract static"
             )
         raise NotAStencilError("a coordinate is not that of a pixel and an offset")
 
