@@ -70,6 +70,7 @@ bool is_table(const Function &stage) {
 class Tables : public IRMutator {
 public:
     std::map<std::string, Parameter> inputs;
+    std::map<std::string, ImageParam> images;
 
 private:
     using IRMutator::visit;
@@ -80,8 +81,10 @@ private:
             return IRMutator::visit(one);
         }
         const Parameter &table = input->second;
-        return table.is_buffer() ? Call::make(table, mutate(one->args)) :
-                                   Variable::make(table.type(), table.name(), table);
+        if (table.is_buffer()) {
+            return images.at(one->name)(mutate(one->args));
+        }
+        return Variable::make(table.type(), table.name(), table);
     }
 };
 
@@ -207,8 +210,15 @@ private:
                 const Type type = next.output_types()[0];
                 const int rank = next.dimensions();
                 const std::string name = named(next.name());
-                tables.inputs.emplace(next.name(), Parameter(type, rank > 0, rank, name));
-                const auto kind = rank > 0 ? ArgInfoKind::Buffer : ArgInfoKind::Scalar;
+                auto kind = ArgInfoKind::Scalar;
+                Parameter input(type, false, 0, name);
+                if (rank > 0) {
+                    kind = ArgInfoKind::Buffer;
+                    const ImageParam image(type, rank, name);
+                    tables.images.emplace(next.name(), image);
+                    input = image.parameter();
+                }
+                tables.inputs.emplace(next.name(), input);
                 arguments.push_back({name, ArgInfoDirection::Input, kind, {type}, rank});
             }
         }
