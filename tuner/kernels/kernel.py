@@ -138,11 +138,10 @@ class HalidePipeline:
 class Kernel(ABC):
     """A named, versioned algorithm that can be tuned.
 
-    An author writes :attr:`name`, :attr:`summary` and :attr:`params`, the algorithm twice
-    (:attr:`text`, which decides what is right, and :meth:`pipeline` in Halide), and :meth:`space`
-    with :meth:`schedule`; to leave out those two, inherit
-    :class:`tuner.uploaded.derived.DerivedKernel`, which derives them from the pipeline. All other
-    methods have defaults to override where they do not fit.
+    An author writes :attr:`name`, :attr:`summary`, :attr:`params` and :attr:`text`, the algorithm,
+    and inherits :class:`tuner.uploaded.derived.DerivedKernel`. One who schedules by hand writes
+    :meth:`pipeline` in Halide, too, and :meth:`space` with :meth:`schedule`. All other methods have
+    defaults to override where they do not fit.
 
     Instances hold no state, are made without arguments and may be used from several threads.
     Methods are deterministic and, except for :meth:`reference` and :meth:`pipeline`, cheap; only

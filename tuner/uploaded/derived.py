@@ -1,4 +1,4 @@
-"""Kernels whose space and schedules are derived from their pipeline.
+"""Kernels whose space and schedules are derived from their program or pipeline.
 
 An author who leaves out :meth:`Kernel.space` and :meth:`Kernel.schedule` inherits
 :class:`DerivedKernel`. The pipeline is serialized by a process that has Halide loaded, and from
@@ -19,15 +19,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tuner.codegen.halide.pipelines import pipeline_of
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline
 from tuner.errors import UserError
 from tuner.kernels import HalidePipeline, Kernel
-from tuner.kernels.kernel import Array
+from tuner.kernels.kernel import Array, WorkCounts
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
 from tuner.problem.workload import Problem, Workload
 from tuner.program import Program
+from tuner.program.bounds import bounded
 from tuner.program.expressions import require
 from tuner.space import Config, Directive, Space
 from tuner.uploaded import PipelineKernel, UploadedPipelines
@@ -40,12 +42,24 @@ _LIMIT_S = 60.0
 class DerivedKernel(Kernel):
     """A kernel without a schedule of its own.
 
-    In :meth:`pipeline` inputs and outputs are named as in :meth:`buffers`; docs/pipelines.md says
-    which pipelines can be derived. The default config is the algorithm without any schedule.
-    Methods take a second for the first problem, and milliseconds for each further shape.
+    It needs nothing but its parameters and :attr:`text`. Without a text it has a :meth:`pipeline`,
+    where inputs and outputs are named as in :meth:`buffers`, and a :meth:`reference`;
+    docs/pipelines.md says which pipelines can be derived. The default config is the algorithm
+    without any schedule. Methods take a second for the first problem, and milliseconds for each
+    further shape.
     """
 
     default_is_naive = True
+
+    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
+        program = self.program(params)
+        sizes = {name: params[name] for name in program.sizes}
+        return pipeline_of(bounded(program, sizes), is_open=True)
+
+    def work(self, params: Mapping[str, int]) -> WorkCounts:
+        derived, sizes = self._derived_at(params)
+        found = derived.work(sizes)
+        return found if found.products or found.lane_ops else super().work(params)
 
     def space(self, problem: Problem) -> Space:
         derived, same = self._derived(problem)
