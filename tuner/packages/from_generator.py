@@ -147,8 +147,8 @@ def _ranges(kernel: PipelineKernel) -> dict[str, tuple[int, int]]:
 def _shapes(
     kernel: PipelineKernel, sizes: Mapping[str, Param], scalars: Mapping[str, int]
 ) -> tuple[dict[str, _Buffer], dict[str, Param]]:
-    """The buffers of ``kernel`` by name, in terms of ``sizes``, and these: each a whole block at
-    least."""
+    """The buffers of ``kernel`` by name, in terms of ``sizes``, and these: as many
+    elements at least as that holds for."""
 
     def at(changed: Mapping[str, int]) -> list[BufferSpec]:
         params = {name: param.default for name, param in sizes.items()} | dict(scalars)
@@ -165,11 +165,11 @@ def _shapes(
             few = {size: at({name: size}) for size in (param.minimum, param.minimum + 1)}
         for number, spec in enumerate(usual):
             for axis in range(len(spec.shape)):
-                points, least = (
+                points, short = (
                     {size: specs[number].shape[axis] for size, specs in found.items()}
                     for found in (seen, few)
                 )
-                terms.setdefault((number, axis), []).append(_term(name, spec, axis, points, least))
+                terms.setdefault((number, axis), []).append(_term(name, spec, axis, points, short))
     buffers = {
         spec.name: _Buffer(
             [
@@ -180,12 +180,11 @@ def _shapes(
         )
         for number, spec in enumerate(usual)
     }
-    blocks: dict[str, int] = {}
+    least: dict[str, int] = {}
     for term in chain.from_iterable(terms.values()):
-        if term.factor and not term.begun:
-            blocks[term.name] = max(blocks.get(term.name, 1), term.block)
+        least[term.name] = max(least.get(term.name, 1), term.least)
     return buffers, {
-        name: replace(one, minimum=max(one.minimum, blocks.get(name, 1)))
+        name: replace(one, minimum=max(one.minimum, least.get(name, 1)))
         for name, one in sizes.items()
     }
 
@@ -193,13 +192,14 @@ def _shapes(
 @dataclass(frozen=True)
 class _Term:
     """What an extent has of the size ``name``: ``factor`` elements for each block of that many
-    (``begun``, or whole), or one for each, but at ``most`` so many."""
+    (``begun``, or whole), or one for each, but at ``most`` so many; from ``least`` elements on."""
 
     name: str
     factor: int
     block: int = 1
     most: int = 0
     begun: bool = True
+    least: int = 1
 
     @property
     def _more(self) -> int:
@@ -227,7 +227,7 @@ def _term(
     few: Mapping[int, int],
 ) -> _Term:
     """Fits ``points``: extents by sizes. Those of a ``few`` elements tell only whether an extent
-    that does not grow is that of a block, which small sizes do not fill."""
+    that does not grow is that of a block, which small sizes do not fill, and from where on."""
     (x0, y0), (x1, y1), *_ = points.items()
     slope = Fraction(y1 - y0, x1 - x0)
     first, last = points.get(x0 + 1, y0 + slope) - y0, y1 - points.get(x1 - 1, y1 - slope)
@@ -245,7 +245,8 @@ def _term(
             accepted="extents that are sums of multiples of each other, or of blocks of each other",
             next_step="write kernel.toml by hand: docs/packages.md has an example",
         )
-    return term
+    other = [x + 1 for x, y in few.items() if term.at(x) + rest != y]
+    return replace(term, least=max(1 if term.begun else term.block, *other, 1))
 
 
 def _sum(extent: int, terms: Sequence[_Term], sizes: Mapping[str, Param]) -> str | int:

@@ -102,7 +102,8 @@ public:
         curve(x) = cast<int16_t>(pow(cast<float>(x) / white, 1.0f / gamma) * 255.0f);
         strength() = u8_sat(gamma * 32);
         Expr curved = i32(curve(i32(image(x, y))));
-        graded(x, y) = curved * rounded_matrix(0, 0) + rounded_matrix(2, 1) - strength();
+        Expr even = rounded_matrix(0, 0), odd = rounded_matrix(2, 1);
+        graded(x, y) = curved * select(y == 0, even, odd) + odd - strength();
         curve.compute_root();
         rounded_matrix.compute_root();
         graded.vectorize(x, natural_vector_size<uint8_t>());
