@@ -13,6 +13,16 @@ from tuner.codegen.hvx.lowering import BOUNDS, lowered
 from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place, parts_of, places_of
 from tuner.codegen.hvx.sliding import Window
 from tuner.codegen.hvx.stencils import pixels_of
+from tuner.codegen.hvx.turning import (
+    AHEAD,
+    FIRST,
+    NotATurnError,
+    RefusedTurnError,
+    Turn,
+    knobs_of,
+    turn_of,
+    turned,
+)
 from tuner.codegen.hvx.writing import (
     TABLE_BYTES,
     Choices,
@@ -60,7 +70,8 @@ host). 24 candidates take 1.002 of the packets without."""
 
 
 class HvxGenerator(WrittenGenerator):
-    """Code for kernels whose programs are stencils, of images at least a vector wide."""
+    """Code for kernels whose programs are stencils, of images at least a vector wide, or arrays
+    that are turned."""
 
     name = "hvx"
     switches = (*SWITCHES, *_NO_RENAMING)
@@ -71,9 +82,13 @@ class HvxGenerator(WrittenGenerator):
         if reason:
             raise UserError(
                 f"the generator '{cls.name}' makes no code of {kernel.name}: {reason}",
-                accepted="functions of u8 images and the pixels around one, see docs/generators.md",
+                accepted="functions of u8 images and the pixels around one, and turned arrays, see "
+                "docs/generators.md",
                 next_step="choose another generator, such as halide",
             )
+        if turn := _turn_of(kernel, problem):
+            first, ahead = knobs_of(turn)
+            return Space(kernel.name, _knobs_of_turns(first, ahead))
         stencil = stencil_of(kernel, problem)
         *_, height, width = stencil.shape
         vectors = width // problem.target.lanes(1)
@@ -102,8 +117,9 @@ class HvxGenerator(WrittenGenerator):
         return _own_code()
 
     def switches_for(self, kernel: Kernel, problem: Problem, config: Config) -> list[str]:
-        stencil = stencil_of(kernel, problem)
-        images = inputs_of(stencil).images.values()
+        if _turn_of(kernel, problem):
+            return super().switches_for(kernel, problem, config)
+        images = inputs_of(stencil_of(kernel, problem)).images.values()
         is_aligned = config.text("hvx_taps") == "align" and all(one.is_repeated for one in images)
         merging = () if is_aligned else clang.NO_MERGED_LOADS
         chosen = Config({**config, **_CLANG_CHOICES})
@@ -130,6 +146,14 @@ def _knobs(
     )
 
 
+@lru_cache(maxsize=64)
+def _knobs_of_turns(first: _Numbers, ahead: _Numbers) -> tuple[Knob, ...]:
+    return (
+        Knob(FIRST, first, "bits of a register's number turned at once, before the rest"),
+        Knob(AHEAD, ahead, "tiles that are fetched ahead"),
+    )
+
+
 @lru_cache(maxsize=256)
 def _deciding(
     stated: tuple[Pixel, ...], dtype: str, height: int | None
@@ -152,6 +176,20 @@ def _deciding(
 
 def why_not(kernel: Kernel, problem: Problem) -> str:
     """Why there is no code for ``problem``; empty if there is."""
+    params, refused = problem.workload.params, ""
+    try:
+        turn_of(kernel.program(params), kernel.buffers(params), problem)
+    except RefusedTurnError as error:
+        refused = str(error)
+    except (NotATurnError, ProgramError):
+        pass
+    else:
+        return ""
+    reason = _no_stencil(kernel, problem)
+    return reason and (refused or reason)
+
+
+def _no_stencil(kernel: Kernel, problem: Problem) -> str:
     try:
         stencil = stencil_of(kernel, problem)
         _require_buffers(stencil, problem)
@@ -169,6 +207,15 @@ def why_not(kernel: Kernel, problem: Problem) -> str:
             whole = f"whole rows of at most {_MOST_VECTORS} vectors"
             return f"it adds up {max(rows)} pixels of rows of {width}, not {whole}"
     return ""
+
+
+def _turn_of(kernel: Kernel, problem: Problem) -> Turn | None:
+    """How its array is turned, if it is."""
+    params = problem.workload.params
+    try:
+        return turn_of(kernel.program(params), kernel.buffers(params), problem)
+    except (NotATurnError, ProgramError):
+        return None
 
 
 class Stencil(NamedTuple):
@@ -326,6 +373,9 @@ def _buffers(kernel: Kernel, problem: Problem) -> tuple[BufferSpec, ...]:
 
 def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
     """The C of a config."""
+    if turn := _turn_of(kernel, problem):
+        loops, tile = turned(turn, config.integer(FIRST), config.integer(AHEAD))
+        return wrapped(problem, _buffers(kernel, problem), {}, loops, tile)
     lanes, stencil = problem.target.lanes(1), stencil_of(kernel, problem)
     buffers = _buffers(kernel, problem)
     choices = Choices(

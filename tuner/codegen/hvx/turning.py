@@ -1,0 +1,246 @@
+"""Arrays that are turned: axes that change places, in vectors and between them.
+
+The axis that is innermost in the input becomes another one, and another one innermost. A tile of
+both is some registers: the bits of an element's place are those of its lane and of its register's
+number. ``vdeal`` of two registers takes the lowest bit of the lanes' number out into the registers'
+and brings theirs in above the highest; as many rounds as the registers' number has bits turn the
+tile. ``vshuff`` goes the other way. Where one of both axes has few elements that lie side by side,
+as channels do, they are the registers of vectors that are dense in memory.
+
+Every round takes one permutation for each register; more of these than HVX has go through memory
+once on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from tuner.problem.buffers import BufferSpec, layout_of
+from tuner.problem.contract import Contract
+from tuner.program.expressions import Load, Variable
+from tuner.program.inlining import inlined, is_copy
+from tuner.program.loops import Program
+from tuner.records.candidate import Problem
+
+FIRST = "hvx_first"
+AHEAD = "hvx_ahead"
+_ELEMENT_BYTES = (1, 2, 4)
+_MOST_TOGETHER = 4
+"""Bits of the number of registers that are turned together: 16 of 32."""
+_MOST_STRIDE = (1 << 16) - 1
+"""Bytes, of what ``l2fetch`` fetches."""
+
+
+class NotATurnError(Exception):
+    """An output is no turned input; the text says why."""
+
+
+class RefusedTurnError(NotATurnError):
+    """It is one, and there is no code for it."""
+
+
+class Axis(NamedTuple):
+    """An axis of both arrays: their dimensions, counted from the innermost, and its extent, which
+    may be that of several that are dense in both. ``name`` is the extent in C."""
+
+    to: int
+    of: int
+    extent: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Turn:
+    """``axes`` in the order of the output, innermost first; the input's innermost is another.
+
+    ``few`` elements of one of these two lie side by side, in the input (``is_dealt``) or the
+    output; or a tile is square: ``few`` is 0.
+    """
+
+    axes: tuple[Axis, ...]
+    element_bytes: int
+    lanes: int
+    few: int
+    is_dealt: bool
+    is_aligned: bool
+
+    @property
+    def down(self) -> Axis:
+        """The axis along which the input's rows go."""
+        return next(axis for axis in self.axes if axis.of == 0)
+
+    @property
+    def rounds(self) -> int:
+        """Bits of the number of a tile's registers."""
+        return (self.few or self.lanes).bit_length() - 1
+
+
+@lru_cache(maxsize=256)
+def _permuted(program: Program) -> tuple[int, ...]:
+    """The input's dimension that each of the output goes along, innermost first."""
+    program = inlined(program, is_copy)
+    if len(program.stages) != 1 or len(program.inputs) != 1 or program.scalars:
+        raise NotATurnError("it is not one array made of another")
+    (stage,) = program.stages
+    value = stage.values[0]
+    if len(stage.arrays) > 1 or stage.updates or not isinstance(value, Load):
+        raise NotATurnError("its output is not an input, turned")
+    places = dict(zip(stage.places, range(len(stage.axes))[::-1], strict=True))
+    indices = [places.get(one) if isinstance(one, Variable) else None for one in value.indices]
+    found = [number for number in indices[::-1] if number is not None]
+    if len(found) < len(indices) or sorted(found) != list(range(len(stage.axes))):
+        raise NotATurnError("its output is not an input, turned")
+    of = tuple(found.index(number) for number in range(len(found)))
+    if of[0] == 0:
+        raise NotATurnError("its rows stay rows")
+    return of
+
+
+def turn_of(program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Turn:
+    """How ``program`` turns the input of ``specs`` into the output; ``NotATurnError`` says why
+    there is no code for it."""
+    of = _permuted(program)
+    made = specs[-1]
+    size = made.element_bytes
+    if size not in _ELEMENT_BYTES:
+        raise RefusedTurnError(f"its elements have {size} bytes")
+    if any(spec.loose or any(spec.mins) for spec in specs):
+        raise RefusedTurnError("its buffers are loose, or do not begin at 0")
+    lanes, is_static = problem.target.vector_bytes // size, problem.contract is Contract.STATIC
+    read, stored = (layout_of(one, problem.contract, problem.target).strides[::-1] for one in specs)
+    axes: list[Axis] = []
+    for to, extent in enumerate(made.shape[::-1]):
+        last = axes[-1] if axes else None
+        if is_static and last is not None and of[to] == of[to - 1] + 1:
+            next_to, next_of = stored[last.to] * last.extent, read[last.of] * last.extent
+            if (next_to, next_of) == (stored[to], read[of[to]]):
+                both = last.extent * extent
+                axes[-1] = last._replace(extent=both, name=str(both))
+                continue
+        axes.append(Axis(to, of[to], extent, str(extent) if is_static else f"output_extent_{to}"))
+    across, down = axes[0], next(axis for axis in axes if axis.of == 0)
+    few, is_dealt = 0, down.extent < lanes
+    if is_dealt or across.extent < lanes:
+        narrow, other = (down, across) if is_dealt else (across, down)
+        few, step = narrow.extent, read[across.of] if is_dealt else stored[down.to]
+        if other.extent < lanes or few < 2 or few.bit_count() != 1:
+            raise RefusedTurnError(
+                f"of {across.extent} and {down.extent} elements along the axes that change places, "
+                f"both have to be at least {lanes}, or one of them 2, 4, 8 and so on"
+            )
+        if not is_static or step != few:
+            raise RefusedTurnError("its few elements side by side are dense under static only")
+    steps = {read[axis.of] for axis in axes} | {stored[axis.to] for axis in axes}
+    wide = {axis.extent for axis in (across, down)}
+    whole = (one % lanes == 0 for one in (steps | wide) - {few, 1})
+    is_aligned = is_static and all(whole)
+    return Turn(tuple(axes), size, lanes, few, is_dealt, is_aligned)
+
+
+def knobs_of(turn: Turn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The choices of how many bits are turned first, and of tiles that are fetched ahead."""
+    rounds = turn.rounds
+    if rounds <= _MOST_TOGETHER:
+        return (rounds,), (0, 1)
+    return tuple(range(rounds - _MOST_TOGETHER, _MOST_TOGETHER + 1)), (0, 1)
+
+
+def turned(turn: Turn, first: int, ahead: int) -> tuple[str, str]:
+    """The loops of a call, and the function for a tile that comes before them."""
+    return "\n".join(_loops(turn, ahead)), "\n".join(_tile(turn, first))
+
+
+def _tile(turn: Turn, first: int) -> Iterator[str]:
+    kind = "V" if turn.is_aligned else "VU"
+    yield "typedef int V __attribute__((vector_size(VECTOR_BYTES), aligned(VECTOR_BYTES)));"
+    yield "typedef int VU __attribute__((vector_size(VECTOR_BYTES), aligned(1)));"
+    yield "typedef int W __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES)));"
+    yield "#define HVX(name) __builtin_HEXAGON_V6_##name##_128B"
+    yield (
+        "static __attribute__((noinline)) void tile(const uint8_t *restrict in, int in_row, "
+        "uint8_t *restrict out, int out_row, V *restrict between) {"
+    )
+    bits = [range(first), range(first, turn.rounds)]
+    phases = [one for one in bits if one]
+    if not turn.is_dealt:
+        phases = [one[::-1] for one in phases[::-1]]
+    for number, phase in enumerate(phases):
+        is_first, is_last = number == 0, number == len(phases) - 1
+        low, high = min(phase), max(phase) + 1
+        yield f"for (int high = 0; high < {1 << turn.rounds - high}; ++high)"
+        yield f"for (int low = 0; low < {1 << low}; ++low) {{"
+        count = 1 << high - low
+        places = [f"(high << {high} | {n} << {low} | low)" for n in range(count)]
+        for n, place in enumerate(places):
+            source = (
+                f"*(const {kind} *)(in + {place} * in_row)" if is_first else f"between[{place}]"
+            )
+            yield f"V v{n} = {source};"
+        for bit in phase:
+            yield from _round(turn, count, 1 << bit - low)
+        for n, place in enumerate(places):
+            target = f"*({kind} *)(out + {place} * out_row)" if is_last else f"between[{place}]"
+            yield f"{target} = v{n};"
+        yield "}"
+    yield "}"
+
+
+def _round(turn: Turn, count: int, apart: int) -> Iterator[str]:
+    """Of pairs of registers whose numbers differ in one bit."""
+    operation = "vdealvdd" if turn.is_dealt else "vshuffvdd"
+    for n in (n for n in range(count) if not n & apart):
+        pair = f"HVX({operation})(v{n + apart}, v{n}, -{turn.element_bytes})"
+        yield f"{{ const W w = {pair}; v{n} = HVX(lo)(w); v{n + apart} = HVX(hi)(w); }}"
+
+
+def _loops(turn: Turn, ahead: int) -> Iterator[str]:
+    size, lanes, few, across, down = (
+        turn.element_bytes,
+        turn.lanes,
+        turn.few,
+        turn.axes[0],
+        turn.down,
+    )
+    tiled = {across: "x", down: "y"}
+    if few:
+        del tiled[down if turn.is_dealt else across]
+    for axis in tiled:
+        yield f"if ({axis.name} < {lanes}) return CONSTRAINT_VIOLATED;"
+    for axis in turn.axes:
+        if not axis.name.isdigit():
+            yield f"if ({axis.name} != input0_extent_{axis.of}) return CONSTRAINT_VIOLATED;"
+    between = f"scratch({(few or lanes) * lanes * size})" if turn.rounds > _MOST_TOGETHER else "0"
+    yield f"V *between = (V *){between};"
+    others = {axis: f"i{axis.to}" for axis in turn.axes[::-1] if axis not in (across, down)}
+    for axis, name in others.items():
+        yield f"for (int {name} = 0; {name} < {axis.name}; ++{name})"
+    for axis, name in reversed(tiled.items()):
+        yield f"for (int {name}_ = 0; {name}_ < {axis.name}; {name}_ += {lanes})"
+    yield "{"
+    for axis, name in tiled.items():
+        last = f"{axis.name} - {lanes}"
+        yield f"const int {name} = {name}_ < {last} ? {name}_ : {last};"
+
+    def at(buffer: str, dimensions: Iterable[tuple[int, str]]) -> str:
+        terms = [f"{n} * {buffer}_stride_{d}" if d else n for d, n in dimensions]
+        return f"({' + '.join([buffer, *terms])})"
+
+    places = {**others, **tiled}
+    read = at("input0", [(axis.of, name) for axis, name in places.items()])
+    stored = at("output", [(axis.to, name) for axis, name in places.items()])
+    dense = str(lanes * size)
+    in_row = dense if few and turn.is_dealt else f"{size} * input0_stride_{across.of}"
+    out_row = dense if few and not turn.is_dealt else f"{size} * output_stride_{down.to}"
+    if ahead:
+        axis, name = next(iter(tiled.items()))
+        step = f"{lanes} * input0_stride_{axis.of}" if axis.of else f"{lanes}"
+        yield (
+            f"if ({in_row} <= {_MOST_STRIDE} && {name} + {2 * lanes} <= {axis.name}) "
+            f"__builtin_HEXAGON_Y5_l2fetch((void *)({read} + {step}), "
+            f"(uint64_t)({in_row}) << 32 | {dense}u << 16 | {few or lanes}u);"
+        )
+    yield f"tile((const uint8_t *){read}, {in_row}, (uint8_t *){stored}, {out_row}, between);"
+    yield "}"
