@@ -5,7 +5,8 @@ both is some registers: the bits of an element's place are those of its lane and
 number. ``vdeal`` of two registers takes the lowest bit of the lanes' number out into the registers'
 and brings theirs in above the highest; as many rounds as the registers' number has bits turn the
 tile. ``vshuff`` goes the other way. Where one of both axes has few elements that lie side by side,
-as channels do, they are the registers of vectors that are dense in memory.
+as channels do, they are the registers of vectors that are dense in memory. Axes may go back, as
+those of rotated images do: then rows are read or stored from the last one on.
 
 Every round takes one permutation for each register; more of these than HVX has go through memory
 once on the way.
@@ -13,14 +14,15 @@ once on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from tuner.problem.buffers import BufferSpec, layout_of
 from tuner.problem.contract import Contract
-from tuner.program.expressions import Load, Variable
+from tuner.program.expressions import Binary, Constant, Expr, Load, Variable
 from tuner.program.inlining import inlined, is_copy
 from tuner.program.loops import Program
 from tuner.records.candidate import Problem
@@ -44,12 +46,14 @@ class RefusedTurnError(NotATurnError):
 
 class Axis(NamedTuple):
     """An axis of both arrays: their dimensions, counted from the innermost, and its extent, which
-    may be that of several that are dense in both. ``name`` is the extent in C."""
+    may be that of several that are dense in both. ``name`` is the extent in C. One that
+    ``goes_back`` has its elements in the input in the other order."""
 
     to: int
     of: int
     extent: int
     name: str
+    goes_back: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,9 +82,20 @@ class Turn:
         return (self.few or self.lanes).bit_length() - 1
 
 
+class _Along(NamedTuple):
+    """The dimension of the input, counted from the innermost, along which one of the output goes;
+    from the ``last`` element back, if it does that."""
+
+    of: int
+    last: int | None
+
+
+Sizes = tuple[tuple[str, int], ...]
+
+
 @lru_cache(maxsize=256)
-def _permuted(program: Program) -> tuple[int, ...]:
-    """The input's dimension that each of the output goes along, innermost first."""
+def _permuted(program: Program, sizes: Sizes) -> tuple[_Along, ...]:
+    """That of each dimension of the output, innermost first."""
     program = inlined(program, is_copy)
     if len(program.stages) != 1 or len(program.inputs) != 1 or program.scalars:
         raise NotATurnError("it is not one array made of another")
@@ -88,39 +103,67 @@ def _permuted(program: Program) -> tuple[int, ...]:
     value = stage.values[0]
     if len(stage.arrays) > 1 or stage.updates or not isinstance(value, Load):
         raise NotATurnError("its output is not an input, turned")
-    places = dict(zip(stage.places, range(len(stage.axes))[::-1], strict=True))
-    indices = [places.get(one) if isinstance(one, Variable) else None for one in value.indices]
-    found = [number for number in indices[::-1] if number is not None]
-    if len(found) < len(indices) or sorted(found) != list(range(len(stage.axes))):
+    found: dict[Expr, _Along] = {}
+    for number, index in enumerate(reversed(value.indices)):
+        terms = dict(_linear(index, dict(sizes)) or {})
+        offset, (axis, sign) = terms.pop(None, 0), next(iter(terms.items()), (None, 0))
+        if len(terms) != 1 or axis not in stage.places or (sign, offset) != (1, 0) != (-sign, 0):
+            raise NotATurnError("its output is not an input, turned")
+        found[axis] = _Along(number, offset if sign < 0 else None)
+    if len(found) != len(stage.axes) or len(found) != len(value.indices):
         raise NotATurnError("its output is not an input, turned")
-    of = tuple(found.index(number) for number in range(len(found)))
-    if of[0] == 0:
+    of = tuple(found[axis] for axis in reversed(stage.places))
+    if of[0].of == 0:
         raise NotATurnError("its rows stay rows")
     return of
+
+
+def _linear(root: Expr, sizes: Mapping[str, int]) -> Mapping[Expr | None, int] | None:
+    """The factors of the variables in an index, and its offset; ``None`` if it is no sum."""
+    if isinstance(root, Constant):
+        return {None: root.value}
+    if isinstance(root, Variable):
+        return {None: sizes[root.name]} if root.name in sizes else {root: 1}
+    if isinstance(root, Binary) and root.operator in ("+", "-"):
+        left, right = (_linear(part, sizes) for part in root.parts)
+        if left is not None and right is not None:
+            sign = 1 if root.operator == "+" else -1
+            total = Counter(left)
+            for name, factor in right.items():
+                total[name] += sign * factor
+            return {name: factor for name, factor in total.items() if factor}
+    return None
 
 
 def turn_of(program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Turn:
     """How ``program`` turns the input of ``specs`` into the output; ``NotATurnError`` says why
     there is no code for it."""
-    of = _permuted(program)
+    is_static = problem.contract is Contract.STATIC
+    shapes = (one.shape for one in specs)
+    names = (*(one.name for one in program.inputs), *program.outputs)
+    sizes = program.sizes_at(dict(zip(names, shapes, strict=True))) if is_static else {}
+    along = _permuted(program, tuple(sizes.items()))
     made = specs[-1]
     size = made.element_bytes
     if size not in _ELEMENT_BYTES:
         raise RefusedTurnError(f"its elements have {size} bytes")
     if any(spec.loose or any(spec.mins) for spec in specs):
         raise RefusedTurnError("its buffers are loose, or do not begin at 0")
-    lanes, is_static = problem.target.vector_bytes // size, problem.contract is Contract.STATIC
+    lanes = problem.target.vector_bytes // size
     read, stored = (layout_of(one, problem.contract, problem.target).strides[::-1] for one in specs)
     axes: list[Axis] = []
-    for to, extent in enumerate(made.shape[::-1]):
+    for to, (extent, (of, end)) in enumerate(zip(made.shape[::-1], along, strict=True)):
+        if end not in (None, extent - 1):
+            raise NotATurnError("its output is not an input, turned")
         last = axes[-1] if axes else None
-        if is_static and last is not None and of[to] == of[to - 1] + 1:
+        if is_static and last and end is None and not last.goes_back and of == along[to - 1].of + 1:
             next_to, next_of = stored[last.to] * last.extent, read[last.of] * last.extent
-            if (next_to, next_of) == (stored[to], read[of[to]]):
+            if (next_to, next_of) == (stored[to], read[of]):
                 both = last.extent * extent
                 axes[-1] = last._replace(extent=both, name=str(both))
                 continue
-        axes.append(Axis(to, of[to], extent, str(extent) if is_static else f"output_extent_{to}"))
+        name = str(extent) if is_static else f"output_extent_{to}"
+        axes.append(Axis(to, of, extent, name, end is not None))
     across, down = axes[0], next(axis for axis in axes if axis.of == 0)
     few, is_dealt = 0, down.extent < lanes
     if is_dealt or across.extent < lanes:
@@ -133,6 +176,8 @@ def turn_of(program: Program, specs: Sequence[BufferSpec], problem: Problem) -> 
             )
         if not is_static or step != few:
             raise RefusedTurnError("its few elements side by side are dense under static only")
+    if few and (across.goes_back or down.goes_back):
+        raise RefusedTurnError("with few elements side by side, it goes back along an axis")
     steps = {read[axis.of] for axis in axes} | {stored[axis.to] for axis in axes}
     wide = {axis.extent for axis in (across, down)}
     whole = (one % lanes == 0 for one in (steps | wide) - {few, 1})
@@ -142,10 +187,10 @@ def turn_of(program: Program, specs: Sequence[BufferSpec], problem: Problem) -> 
 
 def knobs_of(turn: Turn) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The choices of how many bits are turned first, and of tiles that are fetched ahead."""
-    rounds = turn.rounds
+    rounds, ahead = turn.rounds, (0,) if any(axis.goes_back for axis in turn.axes) else (0, 1)
     if rounds <= _MOST_TOGETHER:
-        return (rounds,), (0, 1)
-    return tuple(range(rounds - _MOST_TOGETHER, _MOST_TOGETHER + 1)), (0, 1)
+        return (rounds,), ahead
+    return tuple(range(rounds - _MOST_TOGETHER, _MOST_TOGETHER + 1)), ahead
 
 
 def turned(turn: Turn, first: int, ahead: int) -> tuple[str, str]:
@@ -229,12 +274,19 @@ def _loops(turn: Turn, ahead: int) -> Iterator[str]:
         return f"({' + '.join([buffer, *terms])})"
 
     places = {**others, **tiled}
-    read = at("input0", [(axis.of, name) for axis, name in places.items()])
-    stored = at("output", [(axis.to, name) for axis, name in places.items()])
+    # What goes back does so in the input; but along its rows in the output, as a row is a vector.
+    back = {
+        axis: f"({axis.name} - 1 - {name})" if axis.goes_back else name
+        for axis, name in places.items()
+    }
+    read = at("input0", [(one.of, (places if one is down else back)[one]) for one in places])
+    stored = at("output", [(one.to, (back if one is down else places)[one]) for one in places])
     dense = str(lanes * size)
     in_row = dense if few and turn.is_dealt else f"{size} * input0_stride_{across.of}"
     out_row = dense if few and not turn.is_dealt else f"{size} * output_stride_{down.to}"
-    if ahead:
+    in_row = f"-{in_row}" if across.goes_back else in_row
+    out_row = f"-{out_row}" if down.goes_back else out_row
+    if ahead and not any(axis.goes_back for axis in turn.axes):
         axis, name = next(iter(tiled.items()))
         step = f"{lanes} * input0_stride_{axis.of}" if axis.of else f"{lanes}"
         yield (
