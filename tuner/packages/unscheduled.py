@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tuner.codegen.halide.compilation import halide_target
 from tuner.codegen.halide.servers import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, CompileServers
+from tuner.codegen.halide.uploads.unscheduling import is_parallel
 from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json, digest_of_bytes
 from tuner.kernels.kernel import Array
@@ -28,11 +29,13 @@ _FOLDER = "generators"
 
 class Algorithm:
     """The pipeline of ``package`` as a kernel of its own, which has those of the package's buffers
-    and scalars that it uses, in an order of its own."""
+    and scalars that it uses, in an order of its own. Loops may be parallel if those of its author
+    are."""
 
     def __init__(self, package: Package, kernel: PipelineKernel) -> None:
         self._package = package
         self.kernel = kernel
+        self._is_parallel = is_parallel(kernel.data)
 
     def sizes(self, specs: Sequence[BufferSpec]) -> dict[str, int]:
         """The pipeline's parameters for the package's buffers, which are ``specs``, and scalars;
@@ -43,6 +46,7 @@ class Algorithm:
         extents = [p for p in self.kernel.params if p.is_extent and p.minimum > 0]
         sizes = {p.name: n for p, n in zip(extents, first.shape[::-1], strict=False)}
         known = {param.name for param in self.kernel.params}
+        sizes[self.kernel.parallel.name] = int(self._is_parallel)
         sizes |= {_plain(one.name): one.value for one in scalars if _plain(one.name) in known}
         usual = self.kernel.buffers(self.kernel.workload(sizes).params)
         follows = {(_plain(one.name), one.shape[::-1]) for one in usual}

@@ -88,15 +88,15 @@ class PipelineKernel(Kernel):
             )
             for one in analysis.params
         ]
-        self._parallel = _parallel({size.name for size in sizes})
-        self.params = (*sizes, self._parallel)  # type: ignore[misc]
+        self.parallel = _parallel({size.name for size in sizes})
+        self.params = (*sizes, self.parallel)  # type: ignore[misc]
 
     def _sizes(self, params: Mapping[str, int]) -> Sizes:
         """Those parameters of a workload that the pipeline itself has."""
-        return tuple(item for item in params.items() if item[0] != self._parallel.name)
+        return tuple(item for item in params.items() if item[0] != self.parallel.name)
 
     def _is_parallel(self, params: Mapping[str, int]) -> bool:
-        return params.get(self._parallel.name, self._parallel.default) > 0
+        return params.get(self.parallel.name, self.parallel.default) > 0
 
     def facts(self, params: Mapping[str, int]) -> PipelineFacts:
         """The facts at the sizes ``params``; takes the contained process the first time."""

@@ -14,6 +14,8 @@ from tuner.keeping.memory_store import MemoryStore
 from tuner.packages.files import read_folder
 from tuner.packages.from_generator import write_package
 from tuner.packages.kernel import PackageKernel, kept_here
+from tuner.problem.contract import Contract
+from tuner.problem.target import find_target
 from tuner.records.outcome import Outcome
 
 pytestmark = [pytest.mark.slow, NEEDS_CPP]
@@ -41,6 +43,12 @@ def test_their_schedule_and_derived_ones_are_right(kernel: PackageKernel) -> Non
     assert found.pop("baseline").measurement is not None, found
     assert {"derived textbook", "derived portfolio:c-autovec"} <= {*found}
     assert {one.outcome for one in found.values()} <= {Outcome.OK, Outcome.CUTOFF}, found
+
+
+def test_derived_loops_are_parallel_where_those_of_the_author_are(kernel: PackageKernel) -> None:
+    space = kernel.space(kernel.problem(None, Contract.STATIC, find_target("hexagon-v66")))
+    has_strips = any(knob.name == "derived.strips" for knob in space.knobs)
+    assert has_strips == (kernel.package.manifest.name == "halved")
 
 
 def test_each_input_is_felt_in_the_outputs(kernel: PackageKernel) -> None:

@@ -44,6 +44,12 @@ def without_schedule(data: bytes) -> bytes:
     return written(root)
 
 
+def is_parallel(data: bytes) -> bool:
+    """Whether the schedule of the pipeline in ``data``, which was checked, has parallel loops."""
+    root, _ = read(data)
+    return any(one.kind == "Dim" and one["for_type"] == "parallel" for one in _tables(root))
+
+
 def _reset_func(func: Node) -> None:
     schedule, where = func["func_schedule"], func.where
     func.fields |= dict.fromkeys(("trace_loads", "trace_stores", "trace_realizations"), False)
