@@ -90,7 +90,7 @@ class HvxGenerator(WrittenGenerator):
             first, ahead = knobs_of(turn)
             return Space(kernel.name, _knobs_of_turns(first, ahead))
         stencil = stencil_of(kernel, problem)
-        *_, height, width = stencil.shape
+        height, width = stencil.walked
         vectors = width // problem.target.lanes(1)
         columns = tuple(count for count in _COLUMNS if count <= vectors)
         if _rows_in(stencil):
@@ -197,7 +197,7 @@ def _no_stencil(kernel: Kernel, problem: Problem) -> str:
     except NotAStencilError as error:
         return str(error)
     lanes = problem.target.lanes(1)
-    width = stencil.shape[-1]
+    width = stencil.walked[-1]
     if width < lanes:
         return f"its rows have {width} pixels, fewer than {lanes}"
     if rows := _rows_in(stencil):
@@ -220,11 +220,14 @@ def _turn_of(kernel: Kernel, problem: Problem) -> Turn | None:
 
 class Stencil(NamedTuple):
     """An output pixel, or that of each plane, or of each channel if those lie side by side
-    (``are_channels``), and the buffers by the names it knows them by."""
+    (``are_channels``), and the buffers by the names it knows them by. If it ``is_flat``, all rows
+    are gone through as one: pixels are those of inputs at the same place, and rows, which are no
+    whole vectors, lie densely."""
 
     pixels: tuple[Pixel, ...]
     are_channels: bool
     specs: tuple[BufferSpec, ...]
+    is_flat: bool = False
 
     @property
     def output(self) -> BufferSpec:
@@ -235,6 +238,12 @@ class Stencil(NamedTuple):
     def shape(self) -> tuple[int, ...]:
         """Rows and pixels of the output, after its planes if it has some."""
         return self.output.shape[:2] if self.are_channels else self.output.shape
+
+    @property
+    def walked(self) -> tuple[int, int]:
+        """The rows that code goes through, and pixels of one."""
+        *_, height, width = self.shape
+        return (1, height * width) if self.is_flat else (height, width)
 
 
 def stencil_of(kernel: Kernel, problem: Problem) -> Stencil:
@@ -249,7 +258,17 @@ def stencil_of(kernel: Kernel, problem: Problem) -> Stencil:
         found = pixels_of(loops, shapes if problem.contract is Contract.STATIC else {})
     except ProgramError as error:
         raise NotAStencilError(error.message) from None
-    return Stencil(*found, named)
+    stencil = Stencil(*found, named)
+    return stencil._replace(is_flat=_is_flat(stencil, problem))
+
+
+def _is_flat(stencil: Stencil, problem: Problem) -> bool:
+    *_, height, width = stencil.shape
+    if problem.contract is not Contract.STATIC or width % problem.target.lanes(1) == 0:
+        return False
+    places = places_of(stencil.pixels)
+    is_local = all(one.dy == 0 == one.dx // one.step and not one.within for one in places)
+    return is_local and height > 1 and not _rows_in(stencil)
 
 
 def _rows_in(stencil: Stencil) -> set[int]:
@@ -384,7 +403,7 @@ def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
         config.integer("hvx_prefetch"),
         config.text("hvx_adds"),
         config.text("hvx_last"),
-        stencil.shape[-2] if problem.contract is Contract.STATIC else None,
+        stencil.walked[0] if problem.contract is Contract.STATIC else None,
         len(stencil.pixels) if stencil.are_channels else 1,
     )
     inputs = inputs_of(stencil)
@@ -406,7 +425,7 @@ class _Walk:
         inputs: Inputs,
         choices: Choices,
     ) -> None:
-        contract, width = problem.contract, stencil.shape[-1]
+        contract, (height, width) = problem.contract, stencil.walked
         self._inputs = inputs
         self._has_planes = len(stencil.shape) > 2
         self._loops_over_planes = self._has_planes and len(stencil.pixels) == 1
@@ -415,16 +434,17 @@ class _Walk:
         self._across = len(stencil.output.shape) - len(stencil.shape)
         """The dimension of the output along which pixels lie."""
         self._width = width if contract is Contract.STATIC else None
+        self._height = f"output_extent_{self._across + 1}" if self._width is None else str(height)
         self._columns = choices.columns
         self._lanes = lanes = problem.target.lanes(1)
         self._is_whole = contract is Contract.EXTENT or self._width == width // lanes * lanes
-        self._is_aligned = self._is_whole or contract is Contract.STRIDE
+        self._is_aligned = self._is_whole or contract is Contract.STRIDE or stencil.is_flat
         self.strips: dict[str, Strip] = {}
         """Those that are called."""
 
     def loops(self) -> str:
         """The C that calls them."""
-        lines = [f"const int width = output_extent_{self._across};"]
+        lines = [f"const int width = {self._width or f'output_extent_{self._across}'};"]
         columns = [self._columns]
         if self._width is None:
             least = f"width < {self._lanes}"
@@ -491,7 +511,7 @@ class _Walk:
             f"{strip.name}({self._inputs.arguments(x)}, "
             f"(uint8_t *)(output{plane} + {self._channels} * ({x})), "
             f"{self._element_bytes} * output_stride_{self._across + 1}, {apart}, "
-            f"output_extent_{self._across + 1}, at_most({x}, {self._lanes}), "
+            f"{self._height}, at_most({x}, {self._lanes}), "
             f"at_most({end}, {self._lanes}));"
         )
 

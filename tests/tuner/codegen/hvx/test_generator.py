@@ -148,6 +148,24 @@ def test_planes_and_channels_may_be_made_each_in_another_way(name, of, generator
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["add_u8", "lut_u8", "rgb_to_gray_u8", "swapped"])
+def test_rows_of_single_pixels_need_be_no_whole_vectors(name, generator, measurer):
+    dice = random.Random(name)
+    for width in dice.sample((3, 37, 127, 129, 200), 2):
+        height = -(-128 // width) + dice.choice((0, 1, 20))
+        if name == "swapped":
+            kernel = find_kernel(keep_pipeline(stencil(name)))
+            params = {"x": width, "y": height, "channel": 4}
+            problem = kernel.problem(params, Contract.STATIC, TARGET)
+        else:
+            problem = problem_of(name, width, height, Contract.STATIC)
+        space = generator.space(kernel_of(problem), problem)
+        config = space.config({knob.name: dice.choice(knob.choices) for knob in space.knobs})
+        artifact = generator.compile(Candidate(problem, config, "hvx"))
+        assert measurer.measure(problem, artifact).measurement.verified, (problem, config)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [128, 1024])
 def test_rows_are_added_up_however_many_are_computed_together(width, generator, measurer):
     for rows in (1, 8):
