@@ -4,9 +4,12 @@ The axis that is innermost in the input becomes another one, and another one inn
 both is some registers: the bits of an element's place are those of its lane and of its register's
 number. ``vdeal`` of two registers takes the lowest bit of the lanes' number out into the registers'
 and brings theirs in above the highest; as many rounds as the registers' number has bits turn the
-tile. ``vshuff`` goes the other way. Where one of both axes has few elements that lie side by side,
-as channels do, they are the registers of vectors that are dense in memory. Axes may go back, as
-those of rotated images do: then rows are read or stored from the last one on.
+tile. ``vshuff`` goes the other way.
+
+Where one of both axes has few elements that lie side by side, as channels do, they are the
+registers of vectors that are dense in memory; if they are no power of two, the tile is square, of
+rows that overlap, and what lies beyond their elements is lost. Axes may go back, as those of
+rotated images do: then rows are read or stored from the last one on.
 
 Every round takes one permutation for each register; more of these than HVX has go through memory
 once on the way.
@@ -61,7 +64,7 @@ class Turn:
     """``axes`` in the order of the output, innermost first; the input's innermost is another.
 
     ``few`` elements of one of these two lie side by side, in the input (``is_dealt``) or the
-    output; or a tile is square: ``few`` is 0.
+    output; or there are no such: ``few`` is 0.
     """
 
     axes: tuple[Axis, ...]
@@ -77,9 +80,19 @@ class Turn:
         return next(axis for axis in self.axes if axis.of == 0)
 
     @property
+    def is_padded(self) -> bool:
+        """Whether rows of few elements are taken as whole vectors."""
+        return self.few.bit_count() > 1
+
+    @property
+    def registers(self) -> int:
+        """Those of a tile."""
+        return self.few if self.few and not self.is_padded else self.lanes
+
+    @property
     def rounds(self) -> int:
-        """Bits of the number of a tile's registers."""
-        return (self.few or self.lanes).bit_length() - 1
+        """Bits of their number."""
+        return self.registers.bit_length() - 1
 
 
 class _Along(NamedTuple):
@@ -169,11 +182,13 @@ def turn_of(program: Program, specs: Sequence[BufferSpec], problem: Problem) -> 
     if is_dealt or across.extent < lanes:
         narrow, other = (down, across) if is_dealt else (across, down)
         few, step = narrow.extent, read[across.of] if is_dealt else stored[down.to]
-        if other.extent < lanes or few < 2 or few.bit_count() != 1:
+        if other.extent < lanes or few < 2:
             raise RefusedTurnError(
                 f"of {across.extent} and {down.extent} elements along the axes that change places, "
-                f"both have to be at least {lanes}, or one of them 2, 4, 8 and so on"
+                f"one has to be at least {lanes}, and the other 2"
             )
+        if few == 3 and size == 1:
+            raise RefusedTurnError("three bytes side by side are channels of a stencil's pixels")
         if not is_static or step != few:
             raise RefusedTurnError("its few elements side by side are dense under static only")
     if few and (across.goes_back or down.goes_back):
@@ -206,36 +221,44 @@ def _tile(turn: Turn, first: int) -> Iterator[str]:
     yield "#define HVX(name) __builtin_HEXAGON_V6_##name##_128B"
     yield (
         "static __attribute__((noinline)) void tile(const uint8_t *restrict in, int in_row, "
-        "uint8_t *restrict out, int out_row, V *restrict between) {"
+        "uint8_t *restrict out, int out_row, V *restrict between, uint8_t *restrict packed) {"
     )
+    few, row = turn.few, turn.few * turn.element_bytes
+    whole = f"for (int n = 0; n < {few}; ++n)"
+    read, stored = f"*(const {kind} *)(in + {{0}} * in_row)", f"*({kind} *)(out + {{0}} * out_row)"
+    if turn.is_padded and turn.is_dealt:
+        yield f"{whole} ((V *)packed)[n] = ((const VU *)in)[n];"
+        read, stored = f"*(const VU *)(packed + {{0}} * {row})", f"if ({{0}} < {few}) {stored}"
+    elif turn.is_padded:
+        yield "const V none = {0};"
+        read, stored = f"{{0}} < {few} ? {read} : none", "between[{0}]"
     bits = [range(first), range(first, turn.rounds)]
     phases = [one for one in bits if one]
-    if not turn.is_dealt:
+    if not (turn.is_dealt or turn.is_padded):
         phases = [one[::-1] for one in phases[::-1]]
     for number, phase in enumerate(phases):
-        is_first, is_last = number == 0, number == len(phases) - 1
         low, high = min(phase), max(phase) + 1
         yield f"for (int high = 0; high < {1 << turn.rounds - high}; ++high)"
         yield f"for (int low = 0; low < {1 << low}; ++low) {{"
         count = 1 << high - low
         places = [f"(high << {high} | {n} << {low} | low)" for n in range(count)]
-        for n, place in enumerate(places):
-            source = (
-                f"*(const {kind} *)(in + {place} * in_row)" if is_first else f"between[{place}]"
-            )
-            yield f"V v{n} = {source};"
+        source = read if number == 0 else "between[{0}]"
+        yield from (f"V v{n} = {source.format(place)};" for n, place in enumerate(places))
         for bit in phase:
             yield from _round(turn, count, 1 << bit - low)
-        for n, place in enumerate(places):
-            target = f"*({kind} *)(out + {place} * out_row)" if is_last else f"between[{place}]"
-            yield f"{target} = v{n};"
+        target = stored if number == len(phases) - 1 else "between[{0}]"
+        yield from (f"{target.format(place)} = v{n};" for n, place in enumerate(places))
         yield "}"
+    if turn.is_padded and not turn.is_dealt:
+        # From the first on: each is stored over what is lost of the one before.
+        yield f"for (int n = 0; n < {turn.lanes}; ++n) *(VU *)(packed + n * {row}) = between[n];"
+        yield f"{whole} ((VU *)out)[n] = ((V *)packed)[n];"
     yield "}"
 
 
 def _round(turn: Turn, count: int, apart: int) -> Iterator[str]:
     """Of pairs of registers whose numbers differ in one bit."""
-    operation = "vdealvdd" if turn.is_dealt else "vshuffvdd"
+    operation = "vdealvdd" if turn.is_dealt or turn.is_padded else "vshuffvdd"
     for n in (n for n in range(count) if not n & apart):
         pair = f"HVX({operation})(v{n + apart}, v{n}, -{turn.element_bytes})"
         yield f"{{ const W w = {pair}; v{n} = HVX(lo)(w); v{n + apart} = HVX(hi)(w); }}"
@@ -257,8 +280,11 @@ def _loops(turn: Turn, ahead: int) -> Iterator[str]:
     for axis in turn.axes:
         if not axis.name.isdigit():
             yield f"if ({axis.name} != input0_extent_{axis.of}) return CONSTRAINT_VIOLATED;"
-    between = f"scratch({(few or lanes) * lanes * size})" if turn.rounds > _MOST_TOGETHER else "0"
+    needs = turn.rounds > _MOST_TOGETHER or turn.is_padded
+    between = f"scratch({turn.registers * lanes * size})" if needs else "0"
+    packed = f"scratch({(few + 1) * lanes * size})" if turn.is_padded else "0"
     yield f"V *between = (V *){between};"
+    yield f"uint8_t *packed = (uint8_t *){packed};"
     others = {axis: f"i{axis.to}" for axis in turn.axes[::-1] if axis not in (across, down)}
     for axis, name in others.items():
         yield f"for (int {name} = 0; {name} < {axis.name}; ++{name})"
@@ -294,5 +320,6 @@ def _loops(turn: Turn, ahead: int) -> Iterator[str]:
             f"__builtin_HEXAGON_Y5_l2fetch((void *)({read} + {step}), "
             f"(uint64_t)({in_row}) << 32 | {dense}u << 16 | {few or lanes}u);"
         )
-    yield f"tile((const uint8_t *){read}, {in_row}, (uint8_t *){stored}, {out_row}, between);"
+    arguments = f"(const uint8_t *){read}, {in_row}, (uint8_t *){stored}, {out_row}"
+    yield f"tile({arguments}, between, packed);"
     yield "}"
