@@ -19,6 +19,7 @@ from tuner.space.derivation import (
     textbook_values,
 )
 from tuner.space.derivation.facts import EVERY_DIMENSION
+from tuner.space.derivation.roles import Roles
 
 TARGET = find_target("hexagon-v66")
 LEVELS = {"root": 0, "rows": 1, "tile": 2}
@@ -127,6 +128,17 @@ def test_vectors_are_whole_registers_of_the_target(facts):
         sizes = {d.args[1] for d in directives if d.op == "vectorize" and len(d.args) > 1}
         assert sizes <= {config.integer("lanes")}
         assert config.integer("lanes") in (1, 128, 256)
+
+
+def test_few_channels_have_vectors_that_are_not_full() -> None:
+    """A quarter of a register does more at once than scalars, and than rows that lie apart."""
+    update = replace(DOT, pure=("c", "x"), dot=False)
+    shape = {"dimensions": ("c", "x"), "extents": (32, 512)}
+    facts = pipeline(
+        stage("sums", bits=16, updates=(update,), **shape), stage("out", reads={"sums": 1}, **shape)
+    )
+    for role in Roles(facts, TARGET).all:
+        assert role.vector == "c"
 
 
 @pytest.mark.parametrize("width", [1920, 2048, 2047, 1000])

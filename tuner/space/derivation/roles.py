@@ -268,8 +268,8 @@ class Roles:
         )
 
     def _vector_of(self, stage: StageFacts) -> str | None:
-        """The first dimension long enough for half a vector that all definitions leave alone;
-        otherwise one that the first definition has. None that goes from row to row where
+        """The first dimension long enough for a quarter of a vector that all definitions leave
+        alone; otherwise one that the first definition has. None that goes from row to row where
         reductions along the rows have vectors, nor for a scan along them: to gather elements takes
         longer than to add them one by one."""
         if EVERY_DIMENSION in stage.divides:
@@ -277,7 +277,7 @@ class Roles:
         whole = [d for d in stage.dimensions if d not in stage.divides]
         if stage.updates and all(_is_across(stage, one, self.lanes) for one in stage.updates):
             whole = [d for d in whole if d not in dict(stage.strided)]
-        long = [d for d in whole if 2 * _extent(stage, d) >= self.lanes]
+        long = [d for d in whole if 4 * _extent(stage, d) >= self.lanes]
         free = [d for d in long if all(d in update.pure for update in stage.updates)]
         found = next(iter(free or long), None)
         if found is not None and stage.repeats and not (stage.updates or stage.clamped):
