@@ -85,8 +85,7 @@ def test_loose_buffers_lie_where_the_caller_likes():
 
 @pytest.mark.slow
 def test_a_transposed_image_is_stored_far_faster_than_by_any_schedule():
-    """Rows become columns in squares; a schedule of Halide gathers or scatters element by
-    element."""
+    """It is turned in registers; a schedule of Halide gathers or scatters element by element."""
     x, y = hl.Var("x"), hl.Var("y")
     image, turned = hl.ImageParam(hl.UInt(8), 2, "image"), hl.Func("turned")
     turned[x, y] = image[y, x]
@@ -96,11 +95,11 @@ def test_a_transposed_image_is_stored_far_faster_than_by_any_schedule():
     result = tuning.run(job.id, store)
     assert result.best is not None
     assert result.best.measurement is not None
-    assert result.best.config[GENERATOR] == "c-autovec"
+    assert result.best.config[GENERATOR] == "hvx"
     by_schedules = [
         trial.measurement.cycles
         for trial in store.trials(job.id)
-        if trial.measurement is not None and trial.config[GENERATOR] != "c-autovec"
+        if trial.measurement is not None and trial.config[GENERATOR] in ("halide", "halide-clang")
     ]
-    assert len(by_schedules) > 2
-    assert 3 * result.best.measurement.cycles < min(by_schedules)
+    assert by_schedules
+    assert 30 * result.best.measurement.cycles < min(by_schedules)

@@ -150,9 +150,9 @@ def pixels_of(program: Program, shapes: Mapping[str, tuple[int, ...]] | None = N
 def _pixels_of(program: Program, given: Shapes) -> Pixels | NotAStencilError:
     """Errors are kept, too: they may take as long to find."""
     shapes = dict(given)
-    planes, *_, channels = shapes.get(program.outputs[0], (0, 0))
-    is_solid = len(shapes.get(program.outputs[0], ())) == len(_AXES)
-    if is_solid and channels <= _MOST_APART:
+    made = shapes.get(program.outputs[0], ())
+    planes, channels = (made[0], made[-1]) if len(made) == len(_AXES) else (0, 0)
+    if 0 < channels <= _MOST_APART:
         with suppress(NotAStencilError):
             each = (_Reading(program, shapes).pixel(channel=n) for n in range(channels))
             return Pixels(tuple(each), are_channels=True)
@@ -165,7 +165,7 @@ def _pixels_of(program: Program, given: Shapes) -> Pixels | NotAStencilError:
             normal = normalized(program, program.sizes_at(shapes))
             return Pixels((_Reading(normal, shapes).pixel(),))
     with suppress(NotAStencilError):
-        if is_solid and planes <= _MOST_APART:
+        if 0 < planes <= _MOST_APART:
             each = (_Reading(program, shapes).pixel(plane=n) for n in range(planes))
             return Pixels(tuple(each))
     return found
