@@ -1,7 +1,7 @@
-"""HVX intrinsics written from what a program is: a stencil, or an array that is turned.
+"""HVX intrinsics written from what a program is: each kind has a plan (``plan``).
 
-``stencils`` reads what an output pixel is (``pixel``). ``lowering`` makes HVX operations of the
-expression, ``sliding`` decides what stays in registers from row to row, and ``writing`` makes C of
-both. ``turning`` reads how axes change places, and writes that. ``generator`` is the code generator
-``hvx``.
+``strips`` plans stencils: ``stencils`` reads what an output pixel is (``pixel``), ``lowering``
+makes HVX operations of the expression, ``sliding`` decides what stays in registers from row to row,
+and ``writing`` makes C of both. ``turning`` plans arrays whose axes change places. ``generator`` is
+the code generator ``hvx``, which registers them.
 """

@@ -1,67 +1,28 @@
-"""The code generator ``hvx``: stencils in HVX intrinsics, with windows that slide in registers."""
+"""The code generator ``hvx``: programs of several kinds in HVX intrinsics, each by its plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from tuner import program
-from tuner.codegen import clang, wrapping
-from tuner.codegen.hvx.lowering import BOUNDS, lowered
-from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place, parts_of, places_of
-from tuner.codegen.hvx.sliding import Window
-from tuner.codegen.hvx.stencils import pixels_of
-from tuner.codegen.hvx.turning import (
-    AHEAD,
-    FIRST,
-    NotATurnError,
-    RefusedTurnError,
-    Turn,
-    knobs_of,
-    turn_of,
-    turned,
-)
-from tuner.codegen.hvx.writing import (
-    TABLE_BYTES,
-    Choices,
-    Image,
-    Inputs,
-    Side,
-    Strip,
-    adds_pairs,
-    declarations,
-    is_prefetched,
-)
+from tuner.codegen import wrapping
+from tuner.codegen.hvx.plan import VECTORS, NoPlanError, Plan, RefusedError
+from tuner.codegen.hvx.strips import Stencil
+from tuner.codegen.hvx.turning import Turn
 from tuner.codegen.wrapping import PRELUDE, declaration, wrapped
 from tuner.codegen.written import SWITCHES, WrittenGenerator
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel
-from tuner.problem.buffers import BufferSpec, layout_of
-from tuner.problem.contract import Contract
-from tuner.program import ProgramError
+from tuner.problem.buffers import BufferSpec
+from tuner.program import Program, ProgramError
 from tuner.records.candidate import Problem
-from tuner.space import Config, Knob, KnobValue, Space
+from tuner.space import Config, Space
 
-ROWS = "hvx_rows"
-_ROWS = (1, 2, 4, 8)
-_COLUMNS = (1, 2, 3, 4)
-_PREFETCHES = (0, 8, 32)
-_CLANG_KNOBS = ("llvm_pipeliner",)
-_CLANG_CHOICES: dict[str, KnobValue] = {"llvm_optimize": "O3"}
-"""No code was faster by another."""
-_TEXTBOOK: dict[str, KnobValue] = {ROWS: 4, "hvx_columns": 2, "hvx_adds": "halves"}
-_MOST_REACH = 16
-"""Rows or columns that a pixel depends on, to each side."""
-_MOST_STEP = 4
-"""Channels that are interleaved."""
-_MOST_VECTORS = 8
-"""Of a row that is added up: it stays in registers."""
-_MOST_VALUES = 128
-_PLANE = "plane"
-"""The number of the output's plane, in C."""
+_KINDS: tuple[type[Plan], ...] = (Turn, Stencil)
+"""Plans; the first that reads a program makes its code."""
+_KEPT = 256
 _NO_RENAMING = ("-mllvm", "-break-anti-dependencies=none", "-mllvm", "-disable-copyprop")
 """Behind the allocation of registers none is renamed. Freeing itself of anti-dependences, the last
 scheduler renames one half of a pair of vectors that is still needed (box_blur_u8, 384x11, contract
@@ -70,45 +31,34 @@ host). 24 candidates take 1.002 of the packets without."""
 
 
 class HvxGenerator(WrittenGenerator):
-    """Code for kernels whose programs are stencils, of images at least a vector wide, or arrays
-    that are turned."""
+    """Code for kernels whose programs one of the plans reads."""
 
     name = "hvx"
     switches = (*SWITCHES, *_NO_RENAMING)
 
     @classmethod
     def space(cls, kernel: Kernel, problem: Problem) -> Space:
-        reason = why_not(kernel, problem)
-        if reason:
+        try:
+            return Space(kernel.name, plan_of(kernel, problem).knobs)
+        except NoPlanError as error:
+            kinds = ", ".join(kind.accepted for kind in _KINDS)
             raise UserError(
-                f"the generator '{cls.name}' makes no code of {kernel.name}: {reason}",
-                accepted="functions of u8 images and the pixels around one, and turned arrays, see "
-                "docs/generators.md",
+                f"the generator '{cls.name}' makes no code of {kernel.name}: {error}",
+                accepted=f"{kinds}; see docs/generators.md",
                 next_step="choose another generator, such as halide",
-            )
-        if turn := _turn_of(kernel, problem):
-            first, ahead = knobs_of(turn)
-            return Space(kernel.name, _knobs_of_turns(first, ahead))
-        stencil = stencil_of(kernel, problem)
-        height, width = stencil.walked
-        vectors = width // problem.target.lanes(1)
-        columns = tuple(count for count in _COLUMNS if count <= vectors)
-        if _rows_in(stencil):
-            columns = (vectors,)  # whole rows
-        known = height if problem.contract is Contract.STATIC else None
-        deciding = _deciding(stencil.pixels, stencil.output.dtype, known)
-        return Space(kernel.name, _knobs(columns, *deciding))
+            ) from None
 
     @classmethod
     def starts(cls, kernel: Kernel, problem: Problem) -> dict[str, Config]:
-        space = cls.space(kernel, problem)
+        space, textbook = cls.space(kernel, problem), plan_of(kernel, problem).textbook
         return {
             "default": space.nearest_config({}),
-            "textbook": space.nearest_config(_TEXTBOOK),
+            "textbook": space.nearest_config(textbook),
         }
 
     def source(self, kernel: Kernel, problem: Problem, config: Config) -> str:
-        return translation_unit(kernel, problem, config)
+        loops, functions = plan_of(kernel, problem).written(config)
+        return wrapped(problem, _buffers(kernel, problem), {}, loops, VECTORS + functions)
 
     def header(self, kernel: Kernel, problem: Problem) -> str:
         return declaration(problem, _buffers(kernel, problem))
@@ -117,270 +67,37 @@ class HvxGenerator(WrittenGenerator):
         return _own_code()
 
     def switches_for(self, kernel: Kernel, problem: Problem, config: Config) -> list[str]:
-        if _turn_of(kernel, problem):
-            return super().switches_for(kernel, problem, config)
-        images = inputs_of(stencil_of(kernel, problem)).images.values()
-        is_aligned = config.text("hvx_taps") == "align" and all(one.is_repeated for one in images)
-        merging = () if is_aligned else clang.NO_MERGED_LOADS
-        chosen = Config({**config, **_CLANG_CHOICES})
-        return [*merging, *super().switches_for(kernel, problem, chosen)]
+        return plan_of(kernel, problem).switches(config)
 
 
-_Words = tuple[str, ...]
-_Numbers = tuple[int, ...]
-
-
-@lru_cache(maxsize=64)
-def _knobs(
-    columns: _Numbers, taps: _Words, adds: _Words, last: _Words, prefetch: _Numbers
-) -> tuple[Knob, ...]:
-    """All knobs, with these choices."""
-    return (
-        Knob(ROWS, _ROWS, "output rows computed together"),
-        Knob("hvx_columns", columns, "vectors side by side"),
-        Knob("hvx_taps", taps, "neighbours in a row: from vectors already loaded, or loads"),
-        Knob("hvx_adds", adds, "sums of 16 bits: of pairs, or one by one"),
-        Knob("hvx_last", last, "the last rows: after the loop, or in it"),
-        Knob("hvx_prefetch", prefetch, "rows from a prefetch to its use; 0: none"),
-        *(knob for knob in clang.KNOBS if knob.name in _CLANG_KNOBS),
-    )
-
-
-@lru_cache(maxsize=64)
-def _knobs_of_turns(first: _Numbers, ahead: _Numbers) -> tuple[Knob, ...]:
-    return (
-        Knob(FIRST, first, "bits of a register's number turned at once, before the rest"),
-        Knob(AHEAD, ahead, "tiles that are fetched ahead"),
-    )
-
-
-@lru_cache(maxsize=256)
-def _deciding(
-    stated: tuple[Pixel, ...], dtype: str, height: int | None
-) -> tuple[_Words, _Words, _Words, _Numbers]:
-    """The choices of taps, sums, last rows and prefetches; one of each that decides nothing of such
-    pixels, in images of ``height`` rows, if that is known."""
-    values, _ = lowered(stated, dtype)
-    places = places_of(stated)
-    has_neighbours = any(one.dx and one.step == 1 for one in places)
-    below = max(0, *(one.dy for one in places))
-    # Where no row lies below the last, or more than an iteration's, there is one way to end.
-    ends = height is not None and any(0 < below <= n and height % n == 0 for n in _ROWS)
-    return (
-        ("align", "load") if has_neighbours else ("align",),
-        ("mixed", "pairs", "halves") if adds_pairs(values) else ("pairs",),
-        ("apart", "inside") if ends else ("apart",),
-        tuple(n for n in _PREFETCHES if not n or height is None or is_prefetched(n, 1, height)),
-    )
-
-
-def why_not(kernel: Kernel, problem: Problem) -> str:
-    """Why there is no code for ``problem``; empty if there is."""
-    params, refused = problem.workload.params, ""
-    try:
-        turn_of(kernel.program(params), kernel.buffers(params), problem)
-    except RefusedTurnError as error:
-        refused = str(error)
-    except (NotATurnError, ProgramError):
-        pass
-    else:
-        return ""
-    reason = _no_stencil(kernel, problem)
-    return reason and (refused or reason)
-
-
-def _no_stencil(kernel: Kernel, problem: Problem) -> str:
-    try:
-        stencil = stencil_of(kernel, problem)
-        _require_buffers(stencil, problem)
-        _require(stencil.pixels, stencil.output.dtype)
-    except NotAStencilError as error:
-        return str(error)
-    lanes = problem.target.lanes(1)
-    width = stencil.walked[-1]
-    if width < lanes:
-        return f"its rows have {width} pixels, fewer than {lanes}"
-    if rows := _rows_in(stencil):
-        if problem.contract is not Contract.STATIC:
-            return "it adds up rows, for which the contract has to be static"
-        if rows != {width} or width % lanes or width > _MOST_VECTORS * lanes:
-            whole = f"whole rows of at most {_MOST_VECTORS} vectors"
-            return f"it adds up {max(rows)} pixels of rows of {width}, not {whole}"
-    return ""
-
-
-def _turn_of(kernel: Kernel, problem: Problem) -> Turn | None:
-    """How its array is turned, if it is."""
+def plan_of(kernel: Kernel, problem: Problem) -> Plan:
+    """The plan for ``problem``. ``NoPlanError`` says why there is none."""
     params = problem.workload.params
     try:
-        return turn_of(kernel.program(params), kernel.buffers(params), problem)
-    except (NotATurnError, ProgramError):
-        return None
-
-
-class Stencil(NamedTuple):
-    """An output pixel, or that of each plane, or of each channel if those lie side by side
-    (``are_channels``), and the buffers by the names it knows them by. If it ``is_flat``, all rows
-    are gone through as one: pixels are those of inputs at the same place, and rows, which are no
-    whole vectors, lie densely."""
-
-    pixels: tuple[Pixel, ...]
-    are_channels: bool
-    specs: tuple[BufferSpec, ...]
-    is_flat: bool = False
-
-    @property
-    def output(self) -> BufferSpec:
-        """The output."""
-        return self.specs[-1]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and pixels of the output, after its planes if it has some."""
-        return self.output.shape[:2] if self.are_channels else self.output.shape
-
-    @property
-    def walked(self) -> tuple[int, int]:
-        """The rows that code goes through, and pixels of one."""
-        *_, height, width = self.shape
-        return (1, height * width) if self.is_flat else (height, width)
-
-
-def stencil_of(kernel: Kernel, problem: Problem) -> Stencil:
-    """What its program is; ``NotAStencilError`` says why it is no stencil."""
-    params = problem.workload.params
-    specs = kernel.buffers(params)
-    try:
-        loops = kernel.program(params)
-        names = [*(one.name for one in loops.inputs), *loops.outputs]
-        named = tuple(one._replace(name=own) for one, own in zip(specs, names, strict=True))
-        shapes = {spec.name: spec.shape for spec in named}
-        found = pixels_of(loops, shapes if problem.contract is Contract.STATIC else {})
+        found = _read(kernel.program(params), tuple(kernel.buffers(params)), problem)
     except ProgramError as error:
-        raise NotAStencilError(error.message) from None
-    stencil = Stencil(*found, named)
-    return stencil._replace(is_flat=_is_flat(stencil, problem))
+        raise NoPlanError(error.message) from None
+    if isinstance(found, NoPlanError):
+        raise found.with_traceback(None)
+    return found
 
 
-def _is_flat(stencil: Stencil, problem: Problem) -> bool:
-    *_, height, width = stencil.shape
-    if problem.contract is not Contract.STATIC or width % problem.target.lanes(1) == 0:
-        return False
-    places = places_of(stencil.pixels)
-    is_local = all(one.dy == 0 == one.dx // one.step and not one.within for one in places)
-    return is_local and height > 1 and not _rows_in(stencil)
-
-
-def _rows_in(stencil: Stencil) -> set[int]:
-    """The widths of the rows that it adds up."""
-    return {one.value for one in parts_of(stencil.pixels) if one.kind == "row"}
-
-
-@lru_cache(maxsize=256)
-def _require(stated: tuple[Pixel, ...], dtype: str) -> None:
-    places = places_of(stated)
-    if not places or any(max(abs(one.dx), abs(one.dy)) > _MOST_REACH for one in places):
-        raise NotAStencilError(f"it reaches over more than {_MOST_REACH} pixels, or over none")
-    if any(one.step > 1 and not 0 <= one.dx < one.step <= _MOST_STEP for one in places):
-        raise NotAStencilError(f"it reads more than {_MOST_STEP} channels, or beyond a pixel's")
-    if len({(one.source, one.step) for one in places}) > len({one.source for one in places}):
-        raise NotAStencilError("it reads an image as one with channels and as one without")
-    values, _ = lowered(stated, dtype)
-    if len(values.known) > _MOST_VALUES:
-        raise NotAStencilError(f"it takes more than {_MOST_VALUES} vector operations")
-
-
-def inputs_of(stencil: Stencil) -> Inputs:
-    """Those of its buffers that its pixels read."""
-    specs, places = stencil.specs, places_of(stencil.pixels)
-    numbers = {"": 0, **{spec.name: number for number, spec in enumerate(specs)}}
-    images = {}
-    larger = {place.image for place in places if place.within}
-    for place in sorted(places, key=lambda one: (numbers[one.image], one.source)):
-        number = numbers[place.image]
-        own = _PLANE if place.plane is None else str(place.plane)
-        spec = specs[number]
-        plane = own if len(_rows_of(spec, place.step)) > 2 else ""
-        row = 2 if _is_of_pixels(spec, place.step) else 1
-        images[place.source] = Image(number, place.step, plane, row=row)
-        if place.image in larger:
-            around = [one for one in places if one.image == place.image]
-            top, left = (-least for least in (specs[number].mins or (0, 0))[-2:])
-            right = max(0, *(one.dx for one in around))
-            bottom = max(0, *(one.dy for one in around))
-            images[place.source] = Image(number, 1, plane, False, left, top, right, bottom, row)
-    tables = sorted({one.value for one in parts_of(stencil.pixels) if one.kind == "entry"})
-    return Inputs(images, {name: numbers[name] for name in tables})
-
-
-def _is_of_pixels(spec: BufferSpec, step: int) -> bool:
-    """Whether an image's last dimension are the channels that lie side by side in a row."""
-    return step > 1 and len(spec.shape) > 2
-
-
-def _rows_of(spec: BufferSpec, step: int) -> tuple[int, ...]:
-    """The shape of an image as rows, or as planes of rows."""
-    if _is_of_pixels(spec, step):
-        rows, pixels, channels = spec.shape
-        return rows, pixels * channels
-    return spec.shape
-
-
-def _require_buffers(stencil: Stencil, problem: Problem) -> None:
-    *given, output = stencil.specs
-    if any(spec.loose for spec in stencil.specs) or any(output.mins):
-        raise NotAStencilError("its buffers are loose, or its output does not begin at 0")
-    if any(spec.dtype != "uint8" for spec in given) or output.dtype not in BOUNDS:
-        raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
-    if len(output.shape) not in (2, 3):
-        raise NotAStencilError(f"its output has {len(output.shape)} dimensions, not two or three")
-    inputs = inputs_of(stencil)
-    read = {*inputs.tables.values(), *(image.buffer for image in inputs.images.values())}
-    if read != set(range(len(given))):
-        raise NotAStencilError("it has several outputs, or inputs that it does not read")
-    *planes, height, width = stencil.shape
-    if stencil.are_channels:
-        _require_dense(output, problem)
-    for place in sorted(places_of(stencil.pixels), key=lambda one: one.source):
-        image = inputs.images[place.source]
-        if image.is_repeated and any(given[image.buffer].mins):
-            raise NotAStencilError("its image does not begin at 0")
-        if not image.is_repeated and not place.within and (place.dx or place.dy):
-            raise NotAStencilError("it repeats some edges of an image, and others not")
-        spec = given[image.buffer]
-        if _is_of_pixels(spec, place.step):
-            _require_dense(spec, problem)
-        *others, rows, columns = _rows_of(spec, place.step)
-        if place.plane is None:
-            has_plane = others in ([], planes)
-        else:
-            has_plane = bool(others) and place.plane < others[0]
-        shape = (height, place.step * width)
-        if not image.is_repeated:
-            has_all = _has_all(spec, place, height, width)
-            shape = (rows, columns) if has_all else shape
-        if (rows, columns) != shape or not has_plane:
-            raise NotAStencilError("its image is not made of ones of the same shape")
-    if any(given[number].shape != (TABLE_BYTES,) for number in inputs.tables.values()):
-        raise NotAStencilError(f"a table that it looks up in does not have {TABLE_BYTES} entries")
-
-
-def _require_dense(spec: BufferSpec, problem: Problem) -> None:
-    """That pixels lie next to each other."""
-    if layout_of(spec, problem.contract, problem.target).strides[-2] != spec.shape[-1]:
-        raise NotAStencilError("its pixels do not lie next to each other")
-
-
-def _has_all(spec: BufferSpec, place: Place, height: int, width: int) -> bool:
-    """Whether an image whose edges are not repeated has ``place`` for every pixel of the output,
-    and what lies there itself: vectors are loaded from there."""
-    ends = zip(spec.shape[-2:], (spec.mins or (0, 0))[-2:], strict=True)
-    (top, bottom), (left, right) = ((least, least + extent) for extent, least in ends)
-    return (
-        place.step == 1
-        and top <= min(0, place.dy) <= max(0, place.dy) <= bottom - height
-        and left <= min(0, place.dx) <= max(0, place.dx) <= right - width
-    )
+@lru_cache(maxsize=_KEPT)
+def _read(loops: Program, specs: tuple[BufferSpec, ...], problem: Problem) -> Plan | NoPlanError:
+    """The plan, or what says best why there is none: of a kind that it is, or else of the last."""
+    names = [*(one.name for one in loops.inputs), *loops.outputs]
+    named = [one._replace(name=own) for one, own in zip(specs, names, strict=True)]
+    found: NoPlanError | None = None
+    for kind in _KINDS:
+        try:
+            return kind.of(loops, named, problem)
+        except ProgramError as error:
+            reason = NoPlanError(error.message)
+        except NoPlanError as error:
+            reason = error.with_traceback(None)
+        found = found if isinstance(found, RefusedError) else reason
+    assert found is not None  # noqa: S101 - there are kinds
+    return found
 
 
 def _buffers(kernel: Kernel, problem: Problem) -> tuple[BufferSpec, ...]:
@@ -390,135 +107,9 @@ def _buffers(kernel: Kernel, problem: Problem) -> tuple[BufferSpec, ...]:
     return (*inputs, output._replace(name="output"))
 
 
-def translation_unit(kernel: Kernel, problem: Problem, config: Config) -> str:
-    """The C of a config."""
-    if turn := _turn_of(kernel, problem):
-        loops, tile = turned(turn, config.integer(FIRST), config.integer(AHEAD))
-        return wrapped(problem, _buffers(kernel, problem), {}, loops, tile)
-    lanes, stencil = problem.target.lanes(1), stencil_of(kernel, problem)
-    buffers = _buffers(kernel, problem)
-    choices = Choices(
-        config.integer("hvx_columns"),
-        config.text("hvx_taps") == "load",
-        config.integer("hvx_prefetch"),
-        config.text("hvx_adds"),
-        config.text("hvx_last"),
-        stencil.walked[0] if problem.contract is Contract.STATIC else None,
-        len(stencil.pixels) if stencil.are_channels else 1,
-    )
-    inputs = inputs_of(stencil)
-    window = Window(*lowered(stencil.pixels, buffers[-1].dtype), config.integer(ROWS))
-    walk = _Walk(problem, stencil, inputs, choices)
-    loops = walk.loops()
-    functions = declarations(window, inputs, list(walk.strips.values()), choices, lanes)
-    return wrapped(problem, buffers, {}, loops, functions)
-
-
-class _Walk:
-    """The strips of an image from left to right. Where its width is not known, its comparisons with
-    the width are made when the code is called."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        stencil: Stencil,
-        inputs: Inputs,
-        choices: Choices,
-    ) -> None:
-        contract, (height, width) = problem.contract, stencil.walked
-        self._inputs = inputs
-        self._has_planes = len(stencil.shape) > 2
-        self._loops_over_planes = self._has_planes and len(stencil.pixels) == 1
-        self._element_bytes = stencil.output.element_bytes
-        self._channels = choices.channels
-        self._across = len(stencil.output.shape) - len(stencil.shape)
-        """The dimension of the output along which pixels lie."""
-        self._width = width if contract is Contract.STATIC else None
-        self._height = f"output_extent_{self._across + 1}" if self._width is None else str(height)
-        self._columns = choices.columns
-        self._lanes = lanes = problem.target.lanes(1)
-        self._is_whole = contract is Contract.EXTENT or self._width == width // lanes * lanes
-        self._is_aligned = self._is_whole or contract is Contract.STRIDE or stencil.is_flat
-        self.strips: dict[str, Strip] = {}
-        """Those that are called."""
-
-    def loops(self) -> str:
-        """The C that calls them."""
-        lines = [f"const int width = {self._width or f'output_extent_{self._across}'};"]
-        columns = [self._columns]
-        if self._width is None:
-            least = f"width < {self._lanes}"
-            wrong = " || ".join([*self._differences(), least])
-            lines.append(f"if ({wrong}) return CONSTRAINT_VIOLATED;")
-            columns += [1] if self._columns > 1 else []  # narrow images
-        if self._loops_over_planes:
-            lines.append(f"for (int {_PLANE} = 0; {_PLANE} < output_extent_2; ++{_PLANE})")
-        lines.append("do {")
-        for count in columns:
-            lines.append(f"if (width >= {count * self._lanes}) {{")
-            lines += [*self._with(count), "break;", "}"]
-        return "\n".join([*lines, "} while (0);"])
-
-    def _differences(self) -> Iterator[str]:
-        """Conditions under which the shape of an input is wrong."""
-        for one in self._inputs.images.values():
-            name = f"input{one.buffer}_extent"
-            if one.is_repeated:
-                yield f"{name}_0 != {one.step} * width"
-                yield f"{name}_1 != output_extent_1"
-            else:
-                yield f"{name}_0 < width + {one.left + one.right}"
-                yield f"{name}_1 < output_extent_1 + {one.top + one.bottom}"
-            if one.plane:
-                is_own = one.plane == _PLANE
-                yield f"{name}_2 != output_extent_2" if is_own else f"{name}_2 <= {one.plane}"
-        for number in self._inputs.tables.values():
-            yield f"input{number}_extent_0 != {TABLE_BYTES}"
-
-    def _with(self, columns: int) -> Iterator[str]:
-        """Strips of ``columns`` vectors; the last one begins where it ends with the row."""
-        lanes, step, width = self._lanes, columns * self._lanes, self._width
-        aligned = self._is_aligned
-        if width is None or width == step:
-            one = self._call(Strip(columns, "edge", "edge", aligned), "0")
-            yield f"if (width == {step}) {{ {one} break; }}"
-        if width == step:
-            return
-        # A vector beside a strip is whole, and so it may be read, if rows are.
-        near: Side = "inside" if self._is_aligned else "near"
-        last_near: Side = "inside" if self._is_whole else "near"
-        yield self._call(Strip(columns, "edge", near, aligned), "0")
-        room = 0 if aligned else lanes
-        if width is None or width > 2 * step:
-            yield f"int x = {step};"
-            if width is None or 2 * step + room <= width:
-                stop = f"x + {step + room} {'<' if aligned else '<='} width"
-                inner = self._call(Strip(columns, "inside", "inside", aligned), "x")
-                yield f"for (; {stop}; x += {step}) {inner}"
-            if not aligned:
-                beside = self._call(Strip(columns, "inside", near, aligned), "x")
-                yield f"if (x + {step} < width) {beside}"
-        last = Strip(columns, last_near, "edge", self._is_whole)
-        yield self._call(last, f"width - {step}")
-
-    def _call(self, strip: Strip, x: str) -> str:
-        """Calls a strip that begins at ``x``, and puts it among those that are called."""
-        self.strips[strip.name] = strip
-        end = f"width - ({x}) - {strip.columns * self._lanes}"
-        plane = f" + {_PLANE} * output_stride_2" if self._loops_over_planes else ""
-        apart = f"{self._element_bytes} * output_stride_2" if self._has_planes else "0"
-        return (
-            f"{strip.name}({self._inputs.arguments(x)}, "
-            f"(uint8_t *)(output{plane} + {self._channels} * ({x})), "
-            f"{self._element_bytes} * output_stride_{self._across + 1}, {apart}, "
-            f"{self._height}, at_most({x}, {self._lanes}), "
-            f"at_most({end}, {self._lanes}));"
-        )
-
-
 @lru_cache(maxsize=1)
 def _own_code() -> str:
-    """Names the code that decides what C is written of a pixel, and what pixel is read."""
+    """Names the code that decides what C is written of a program, and how that is read."""
     own = sorted(Path(__file__).parent.glob("*.py"))
     readers = sorted(Path(str(program.__file__)).parent.glob("*.py"))
     paths = [*own, *readers, Path(str(wrapping.__file__)), PRELUDE]

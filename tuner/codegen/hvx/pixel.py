@@ -16,13 +16,15 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
+from tuner.codegen.hvx.plan import NoPlanError
+
 Kind = Literal["pixel", "constant", "sum", "max", "min", "abs", "shift", "product", "entry", "row"]
 _U8 = (0, 255)
 _MOST_TRUTH, _MOST_OPERATIONS = 9, 256
 """Of an expression whose truth table is looked at: pixels (2**9 rows), and parts."""
 
 
-class NotAStencilError(Exception):
+class NotAStencilError(NoPlanError):
     """An output is not an expression of pixels; the text says why."""
 
 

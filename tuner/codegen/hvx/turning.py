@@ -17,34 +17,28 @@ once on the way.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.problem.buffers import BufferSpec, layout_of
 from tuner.problem.contract import Contract
-from tuner.program.expressions import Binary, Constant, Expr, Load, Variable
+from tuner.program.bounds import Bounds
+from tuner.program.expressions import Constant, Expr, Load, Variable, rewritten
 from tuner.program.inlining import inlined, is_copy
 from tuner.program.loops import Program
+from tuner.program.types import INDEX
 from tuner.records.candidate import Problem
+from tuner.space import Config, Knob
 
-FIRST = "hvx_first"
-AHEAD = "hvx_ahead"
+_FIRST = "hvx_first"
+_AHEAD = "hvx_ahead"
 _ELEMENT_BYTES = (1, 2, 4)
 _MOST_TOGETHER = 4
 """Bits of the number of registers that are turned together: 16 of 32."""
 _MOST_STRIDE = (1 << 16) - 1
 """Bytes, of what ``l2fetch`` fetches."""
-
-
-class NotATurnError(Exception):
-    """An output is no turned input; the text says why."""
-
-
-class RefusedTurnError(NotATurnError):
-    """It is one, and there is no code for it."""
 
 
 class Axis(NamedTuple):
@@ -60,12 +54,15 @@ class Axis(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Turn:
-    """``axes`` in the order of the output, innermost first; the input's innermost is another.
+class Turn(Plan):
+    """An array that is turned: its ``axes`` in the order of the output, innermost first; the
+    input's innermost is another.
 
     ``few`` elements of one of these two lie side by side, in the input (``is_dealt``) or the
     output; or there are no such: ``few`` is 0.
     """
+
+    accepted = "turned arrays"
 
     axes: tuple[Axis, ...]
     element_bytes: int
@@ -73,6 +70,75 @@ class Turn:
     few: int
     is_dealt: bool
     is_aligned: bool
+
+    @classmethod
+    def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
+        is_static = problem.contract is Contract.STATIC
+        sizes = program.sizes_at({one.name: one.shape for one in specs}) if is_static else {}
+        along = _permuted(program, sizes)
+        made = specs[-1]
+        size = made.element_bytes
+        if size not in _ELEMENT_BYTES:
+            raise RefusedError(f"its elements have {size} bytes")
+        if any(spec.loose or any(spec.mins) for spec in specs):
+            raise RefusedError("its buffers are loose, or do not begin at 0")
+        lanes = problem.target.vector_bytes // size
+        read, stored = (
+            layout_of(one, problem.contract, problem.target).strides[::-1] for one in specs
+        )
+        axes: list[Axis] = []
+        for to, (extent, (of, end)) in enumerate(zip(made.shape[::-1], along, strict=True)):
+            if end not in (None, extent - 1):
+                raise NoPlanError("its output is not an input, turned")
+            last = axes[-1] if axes else None
+            if (
+                is_static
+                and last
+                and end is None
+                and not last.goes_back
+                and of == along[to - 1].of + 1
+            ):
+                next_to, next_of = stored[last.to] * last.extent, read[last.of] * last.extent
+                if (next_to, next_of) == (stored[to], read[of]):
+                    both = last.extent * extent
+                    axes[-1] = last._replace(extent=both, name=str(both))
+                    continue
+            name = str(extent) if is_static else f"output_extent_{to}"
+            axes.append(Axis(to, of, extent, name, end is not None))
+        across, down = axes[0], next(axis for axis in axes if axis.of == 0)
+        few, is_dealt = 0, down.extent < lanes
+        if is_dealt or across.extent < lanes:
+            narrow, other = (down, across) if is_dealt else (across, down)
+            few, step = narrow.extent, read[across.of] if is_dealt else stored[down.to]
+            if other.extent < lanes or few < 2:
+                raise RefusedError(
+                    f"of {across.extent} and {down.extent} elements along the axes that change "
+                    f"places, one has to be at least {lanes}, and the other 2"
+                )
+            if few == 3 and size == 1:
+                raise RefusedError("three bytes side by side are channels of a stencil's pixels")
+            if not is_static or step != few:
+                raise RefusedError("its few elements side by side are dense under static only")
+        if few and (across.goes_back or down.goes_back):
+            raise RefusedError("with few elements side by side, it goes back along an axis")
+        steps = {read[axis.of] for axis in axes} | {stored[axis.to] for axis in axes}
+        wide = {axis.extent for axis in (across, down)}
+        whole = (one % lanes == 0 for one in (steps | wide) - {few, 1})
+        is_aligned = is_static and all(whole)
+        return cls(tuple(axes), size, lanes, few, is_dealt, is_aligned)
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        most, doc = _MOST_TOGETHER, "bits of a register's number turned at once, before the rest"
+        first = (
+            (self.rounds,) if self.rounds <= most else tuple(range(self.rounds - most, most + 1))
+        )
+        ahead = (0,) if any(axis.goes_back for axis in self.axes) else (0, 1)
+        return Knob(_FIRST, first, doc), Knob(_AHEAD, ahead, "tiles that are fetched ahead")
+
+    def written(self, config: Config) -> tuple[str, str]:
+        loops = _loops(self, config.integer(_AHEAD))
+        return "\n".join(loops), "\n".join(_tile(self, config.integer(_FIRST)))
 
     @property
     def down(self) -> Axis:
@@ -103,122 +169,41 @@ class _Along(NamedTuple):
     last: int | None
 
 
-Sizes = tuple[tuple[str, int], ...]
-
-
-@lru_cache(maxsize=256)
-def _permuted(program: Program, sizes: Sizes) -> tuple[_Along, ...]:
+def _permuted(program: Program, sizes: Mapping[str, int]) -> tuple[_Along, ...]:
     """That of each dimension of the output, innermost first."""
     program = inlined(program, is_copy)
     if len(program.stages) != 1 or len(program.inputs) != 1 or program.scalars:
-        raise NotATurnError("it is not one array made of another")
+        raise NoPlanError("it is not one array made of another")
     (stage,) = program.stages
     value = stage.values[0]
     if len(stage.arrays) > 1 or stage.updates or not isinstance(value, Load):
-        raise NotATurnError("its output is not an input, turned")
+        raise NoPlanError("its output is not an input, turned")
     found: dict[Expr, _Along] = {}
-    for number, index in enumerate(reversed(value.indices)):
-        terms = dict(_linear(index, dict(sizes)) or {})
+    scope = Bounds(program, sizes).scope()
+
+    def known(node: Expr) -> Expr:
+        if isinstance(node, Variable) and node.name in sizes:
+            return Constant(sizes[node.name], INDEX)
+        return node
+
+    for number, own in enumerate(reversed(value.indices)):
+        index = rewritten(own, known)
+        scope.exact(index)
+        terms = scope.terms(index)
         offset, (axis, sign) = terms.pop(None, 0), next(iter(terms.items()), (None, 0))
         if len(terms) != 1 or axis not in stage.places or (sign, offset) != (1, 0) != (-sign, 0):
-            raise NotATurnError("its output is not an input, turned")
+            raise NoPlanError("its output is not an input, turned")
         found[axis] = _Along(number, offset if sign < 0 else None)
     if len(found) != len(stage.axes) or len(found) != len(value.indices):
-        raise NotATurnError("its output is not an input, turned")
+        raise NoPlanError("its output is not an input, turned")
     of = tuple(found[axis] for axis in reversed(stage.places))
     if of[0].of == 0:
-        raise NotATurnError("its rows stay rows")
+        raise NoPlanError("its rows stay rows")
     return of
-
-
-def _linear(root: Expr, sizes: Mapping[str, int]) -> Mapping[Expr | None, int] | None:
-    """The factors of the variables in an index, and its offset; ``None`` if it is no sum."""
-    if isinstance(root, Constant):
-        return {None: root.value}
-    if isinstance(root, Variable):
-        return {None: sizes[root.name]} if root.name in sizes else {root: 1}
-    if isinstance(root, Binary) and root.operator in ("+", "-"):
-        left, right = (_linear(part, sizes) for part in root.parts)
-        if left is not None and right is not None:
-            sign = 1 if root.operator == "+" else -1
-            total = Counter(left)
-            for name, factor in right.items():
-                total[name] += sign * factor
-            return {name: factor for name, factor in total.items() if factor}
-    return None
-
-
-def turn_of(program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Turn:
-    """How ``program`` turns the input of ``specs`` into the output; ``NotATurnError`` says why
-    there is no code for it."""
-    is_static = problem.contract is Contract.STATIC
-    shapes = (one.shape for one in specs)
-    names = (*(one.name for one in program.inputs), *program.outputs)
-    sizes = program.sizes_at(dict(zip(names, shapes, strict=True))) if is_static else {}
-    along = _permuted(program, tuple(sizes.items()))
-    made = specs[-1]
-    size = made.element_bytes
-    if size not in _ELEMENT_BYTES:
-        raise RefusedTurnError(f"its elements have {size} bytes")
-    if any(spec.loose or any(spec.mins) for spec in specs):
-        raise RefusedTurnError("its buffers are loose, or do not begin at 0")
-    lanes = problem.target.vector_bytes // size
-    read, stored = (layout_of(one, problem.contract, problem.target).strides[::-1] for one in specs)
-    axes: list[Axis] = []
-    for to, (extent, (of, end)) in enumerate(zip(made.shape[::-1], along, strict=True)):
-        if end not in (None, extent - 1):
-            raise NotATurnError("its output is not an input, turned")
-        last = axes[-1] if axes else None
-        if is_static and last and end is None and not last.goes_back and of == along[to - 1].of + 1:
-            next_to, next_of = stored[last.to] * last.extent, read[last.of] * last.extent
-            if (next_to, next_of) == (stored[to], read[of]):
-                both = last.extent * extent
-                axes[-1] = last._replace(extent=both, name=str(both))
-                continue
-        name = str(extent) if is_static else f"output_extent_{to}"
-        axes.append(Axis(to, of, extent, name, end is not None))
-    across, down = axes[0], next(axis for axis in axes if axis.of == 0)
-    few, is_dealt = 0, down.extent < lanes
-    if is_dealt or across.extent < lanes:
-        narrow, other = (down, across) if is_dealt else (across, down)
-        few, step = narrow.extent, read[across.of] if is_dealt else stored[down.to]
-        if other.extent < lanes or few < 2:
-            raise RefusedTurnError(
-                f"of {across.extent} and {down.extent} elements along the axes that change places, "
-                f"one has to be at least {lanes}, and the other 2"
-            )
-        if few == 3 and size == 1:
-            raise RefusedTurnError("three bytes side by side are channels of a stencil's pixels")
-        if not is_static or step != few:
-            raise RefusedTurnError("its few elements side by side are dense under static only")
-    if few and (across.goes_back or down.goes_back):
-        raise RefusedTurnError("with few elements side by side, it goes back along an axis")
-    steps = {read[axis.of] for axis in axes} | {stored[axis.to] for axis in axes}
-    wide = {axis.extent for axis in (across, down)}
-    whole = (one % lanes == 0 for one in (steps | wide) - {few, 1})
-    is_aligned = is_static and all(whole)
-    return Turn(tuple(axes), size, lanes, few, is_dealt, is_aligned)
-
-
-def knobs_of(turn: Turn) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The choices of how many bits are turned first, and of tiles that are fetched ahead."""
-    rounds, ahead = turn.rounds, (0,) if any(axis.goes_back for axis in turn.axes) else (0, 1)
-    if rounds <= _MOST_TOGETHER:
-        return (rounds,), ahead
-    return tuple(range(rounds - _MOST_TOGETHER, _MOST_TOGETHER + 1)), ahead
-
-
-def turned(turn: Turn, first: int, ahead: int) -> tuple[str, str]:
-    """The loops of a call, and the function for a tile that comes before them."""
-    return "\n".join(_loops(turn, ahead)), "\n".join(_tile(turn, first))
 
 
 def _tile(turn: Turn, first: int) -> Iterator[str]:
     kind = "V" if turn.is_aligned else "VU"
-    yield "typedef int V __attribute__((vector_size(VECTOR_BYTES), aligned(VECTOR_BYTES)));"
-    yield "typedef int VU __attribute__((vector_size(VECTOR_BYTES), aligned(1)));"
-    yield "typedef int W __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES)));"
-    yield "#define HVX(name) __builtin_HEXAGON_V6_##name##_128B"
     yield (
         "static __attribute__((noinline)) void tile(const uint8_t *restrict in, int in_row, "
         "uint8_t *restrict out, int out_row, V *restrict between, uint8_t *restrict packed) {"

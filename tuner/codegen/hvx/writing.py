@@ -53,13 +53,6 @@ _ACCUMULATES = "_acc"
 _OF_ROWS = ("bytes_of_row", "halves_of_row")
 _WORD_BYTES = 4
 _ONES = "0x01010101"
-_DECLARATIONS = """
-typedef int V __attribute__((vector_size(VECTOR_BYTES), aligned(VECTOR_BYTES)));
-typedef int VU __attribute__((vector_size(VECTOR_BYTES), aligned(1)));
-typedef int W __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES)));
-#define at_most(value, most) ((value) < (most) ? (value) : (most))
-#define HVX(name) __builtin_HEXAGON_V6_##name##_128B
-"""
 
 
 @dataclass(frozen=True)
@@ -149,7 +142,7 @@ class Strip:
 def declarations(
     window: Window, inputs: Inputs, strips: list[Strip], choices: Choices, lanes: int
 ) -> str:
-    """Everything before the function itself: types and a function for each of ``strips``."""
+    """Everything before the function itself: tables, and a function for each of ``strips``."""
     tables = [_bytes("lanes", range(lanes))]
     steps = {choices.channels, *(one.step for one in inputs.images.values())}
     for step in sorted(steps - {1, 2, 4}):
@@ -158,7 +151,7 @@ def declarations(
     attribute = "" if len(strips) == 1 else "__attribute__((noinline)) "
     writers = (_Writer(window, inputs, one, choices, lanes) for one in strips)
     functions = (writer.function(attribute) for writer in writers)
-    return "\n".join([_DECLARATIONS, *tables, *chain.from_iterable(functions)])
+    return "\n".join([*tables, *chain.from_iterable(functions)])
 
 
 def adds_pairs(values: Values) -> bool:

@@ -1,0 +1,380 @@
+"""Plans of stencils: strips of an image from left to right, each from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import ClassVar, Self
+
+from tuner.codegen import clang
+from tuner.codegen.hvx.lowering import BOUNDS, lowered
+from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place, parts_of, places_of
+from tuner.codegen.hvx.plan import Plan
+from tuner.codegen.hvx.sliding import Window
+from tuner.codegen.hvx.stencils import pixels_of
+from tuner.codegen.hvx.writing import (
+    TABLE_BYTES,
+    Choices,
+    Image,
+    Inputs,
+    Side,
+    Strip,
+    adds_pairs,
+    declarations,
+    is_prefetched,
+)
+from tuner.problem.buffers import BufferSpec, layout_of
+from tuner.problem.contract import Contract
+from tuner.program import Program
+from tuner.records.candidate import Problem
+from tuner.space import Config, Knob, KnobValue
+
+ROWS = "hvx_rows"
+_ROWS = (1, 2, 4, 8)
+_COLUMNS = (1, 2, 3, 4)
+_PREFETCHES = (0, 8, 32)
+_CLANG_KNOBS = ("llvm_pipeliner",)
+_CLANG_CHOICES: dict[str, KnobValue] = {"llvm_optimize": "O3"}
+"""No code was faster by another."""
+_MOST_REACH = 16
+"""Rows or columns that a pixel depends on, to each side."""
+_MOST_STEP = 4
+"""Channels that are interleaved."""
+_MOST_VECTORS = 8
+"""Of a row that is added up: it stays in registers."""
+_MOST_VALUES = 128
+_PLANE = "plane"
+"""The number of the output's plane, in C."""
+
+
+@dataclass(frozen=True)
+class Stencil(Plan):
+    """An output pixel, or that of each plane, or of each channel if those lie side by side
+    (``are_channels``), and the buffers by the names it knows them by."""
+
+    accepted = "functions of u8 images and the pixels around one"
+    textbook: ClassVar[Mapping[str, KnobValue]] = {ROWS: 4, "hvx_columns": 2, "hvx_adds": "halves"}
+
+    pixels: tuple[Pixel, ...]
+    are_channels: bool
+    specs: tuple[BufferSpec, ...]
+    problem: Problem
+
+    @classmethod
+    def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
+        is_static = problem.contract is Contract.STATIC
+        shapes = {spec.name: spec.shape for spec in specs} if is_static else {}
+        stencil = cls(*pixels_of(program, shapes), tuple(specs), problem)
+        _require_buffers(stencil)
+        _require(stencil.pixels, stencil.output.dtype)
+        _require_rows(stencil)
+        return stencil
+
+    @property
+    def output(self) -> BufferSpec:
+        """The output."""
+        return self.specs[-1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and pixels of the output, after its planes if it has some."""
+        return self.output.shape[:2] if self.are_channels else self.output.shape
+
+    @cached_property
+    def is_flat(self) -> bool:
+        """Whether all rows are gone through as one: pixels are those of inputs at the same place,
+        and rows, which are no whole vectors, lie densely."""
+        *_, height, width = self.shape
+        if self.problem.contract is not Contract.STATIC or width % self.lanes == 0:
+            return False
+        places = places_of(self.pixels)
+        is_local = all(one.dy == 0 == one.dx // one.step and not one.within for one in places)
+        return is_local and height > 1 and not _rows_in(self)
+
+    @property
+    def walked(self) -> tuple[int, int]:
+        """The rows that code goes through, and pixels of one."""
+        *_, height, width = self.shape
+        return (1, height * width) if self.is_flat else (height, width)
+
+    @property
+    def height(self) -> int | None:
+        """The rows that code goes through, if that is known."""
+        return self.walked[0] if self.problem.contract is Contract.STATIC else None
+
+    @property
+    def lanes(self) -> int:
+        """Bytes of a vector."""
+        return self.problem.target.lanes(1)
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """Those of its buffers that its pixels read."""
+        specs, places = self.specs, places_of(self.pixels)
+        numbers = {"": 0, **{spec.name: number for number, spec in enumerate(specs)}}
+        images = {}
+        larger = {place.image for place in places if place.within}
+        for place in sorted(places, key=lambda one: (numbers[one.image], one.source)):
+            number = numbers[place.image]
+            own = _PLANE if place.plane is None else str(place.plane)
+            spec = specs[number]
+            plane = own if len(_rows_of(spec, place.step)) > 2 else ""
+            row = 2 if _is_of_pixels(spec, place.step) else 1
+            images[place.source] = Image(number, place.step, plane, row=row)
+            if place.image in larger:
+                around = [one for one in places if one.image == place.image]
+                top, left = (-least for least in (specs[number].mins or (0, 0))[-2:])
+                right = max(0, *(one.dx for one in around))
+                bottom = max(0, *(one.dy for one in around))
+                images[place.source] = Image(number, 1, plane, False, left, top, right, bottom, row)
+        tables = sorted({one.value for one in parts_of(self.pixels) if one.kind == "entry"})
+        return Inputs(images, {name: numbers[name] for name in tables})
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        vectors = self.walked[1] // self.lanes
+        columns = tuple(count for count in _COLUMNS if count <= vectors)
+        if _rows_in(self):
+            columns = (vectors,)  # whole rows
+        return _knobs(columns, self.pixels, self.output.dtype, self.height)
+
+    def switches(self, config: Config) -> list[str]:
+        images = self.inputs.images.values()
+        is_aligned = config.text("hvx_taps") == "align" and all(one.is_repeated for one in images)
+        merging = () if is_aligned else clang.NO_MERGED_LOADS
+        return [*merging, *super().switches(Config({**config, **_CLANG_CHOICES}))]
+
+    def written(self, config: Config) -> tuple[str, str]:
+        choices = Choices(
+            config.integer("hvx_columns"),
+            config.text("hvx_taps") == "load",
+            config.integer("hvx_prefetch"),
+            config.text("hvx_adds"),
+            config.text("hvx_last"),
+            self.height,
+            len(self.pixels) if self.are_channels else 1,
+        )
+        window = Window(*lowered(self.pixels, self.output.dtype), config.integer(ROWS))
+        walk = _Walk(self, choices)
+        loops, strips = walk.loops(), list(walk.strips.values())
+        return loops, declarations(window, self.inputs, strips, choices, self.lanes)
+
+
+@lru_cache(maxsize=256)
+def _knobs(
+    columns: tuple[int, ...], stated: tuple[Pixel, ...], dtype: str, height: int | None
+) -> tuple[Knob, ...]:
+    """All knobs; of those that decide nothing of such pixels, in images of ``height`` rows, if that
+    is known, with one choice."""
+    values, _ = lowered(stated, dtype)
+    places = places_of(stated)
+    has_neighbours = any(one.dx and one.step == 1 for one in places)
+    below = max(0, *(one.dy for one in places))
+    # Where no row lies below the last, or more than an iteration's, there is one way to end.
+    ends = height is not None and any(0 < below <= n and height % n == 0 for n in _ROWS)
+    taps = ("align", "load") if has_neighbours else ("align",)
+    adds = ("mixed", "pairs", "halves") if adds_pairs(values) else ("pairs",)
+    last = ("apart", "inside") if ends else ("apart",)
+    ahead = (n for n in _PREFETCHES if not n or height is None or is_prefetched(n, 1, height))
+    return (
+        Knob(ROWS, _ROWS, "output rows computed together"),
+        Knob("hvx_columns", columns, "vectors side by side"),
+        Knob("hvx_taps", taps, "neighbours in a row: from vectors already loaded, or loads"),
+        Knob("hvx_adds", adds, "sums of 16 bits: of pairs, or one by one"),
+        Knob("hvx_last", last, "the last rows: after the loop, or in it"),
+        Knob("hvx_prefetch", tuple(ahead), "rows from a prefetch to its use; 0: none"),
+        *(knob for knob in clang.KNOBS if knob.name in _CLANG_KNOBS),
+    )
+
+
+def _rows_in(stencil: Stencil) -> set[int]:
+    """The widths of the rows that it adds up."""
+    return {one.value for one in parts_of(stencil.pixels) if one.kind == "row"}
+
+
+@lru_cache(maxsize=256)
+def _require(stated: tuple[Pixel, ...], dtype: str) -> None:
+    places = places_of(stated)
+    if not places or any(max(abs(one.dx), abs(one.dy)) > _MOST_REACH for one in places):
+        raise NotAStencilError(f"it reaches over more than {_MOST_REACH} pixels, or over none")
+    if any(one.step > 1 and not 0 <= one.dx < one.step <= _MOST_STEP for one in places):
+        raise NotAStencilError(f"it reads more than {_MOST_STEP} channels, or beyond a pixel's")
+    if len({(one.source, one.step) for one in places}) > len({one.source for one in places}):
+        raise NotAStencilError("it reads an image as one with channels and as one without")
+    values, _ = lowered(stated, dtype)
+    if len(values.known) > _MOST_VALUES:
+        raise NotAStencilError(f"it takes more than {_MOST_VALUES} vector operations")
+
+
+def _is_of_pixels(spec: BufferSpec, step: int) -> bool:
+    """Whether an image's last dimension are the channels that lie side by side in a row."""
+    return step > 1 and len(spec.shape) > 2
+
+
+def _rows_of(spec: BufferSpec, step: int) -> tuple[int, ...]:
+    """The shape of an image as rows, or as planes of rows."""
+    if _is_of_pixels(spec, step):
+        rows, pixels, channels = spec.shape
+        return rows, pixels * channels
+    return spec.shape
+
+
+def _require_buffers(stencil: Stencil) -> None:
+    *given, output = stencil.specs
+    if any(spec.loose for spec in stencil.specs) or any(output.mins):
+        raise NotAStencilError("its buffers are loose, or its output does not begin at 0")
+    if any(spec.dtype != "uint8" for spec in given) or output.dtype not in BOUNDS:
+        raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
+    if len(output.shape) not in (2, 3):
+        raise NotAStencilError(f"its output has {len(output.shape)} dimensions, not two or three")
+    inputs = stencil.inputs
+    read = {*inputs.tables.values(), *(image.buffer for image in inputs.images.values())}
+    if read != set(range(len(given))):
+        raise NotAStencilError("it has several outputs, or inputs that it does not read")
+    *planes, height, width = stencil.shape
+    if stencil.are_channels:
+        _require_dense(output, stencil.problem)
+    for place in sorted(places_of(stencil.pixels), key=lambda one: one.source):
+        image = inputs.images[place.source]
+        if image.is_repeated and any(given[image.buffer].mins):
+            raise NotAStencilError("its image does not begin at 0")
+        if not image.is_repeated and not place.within and (place.dx or place.dy):
+            raise NotAStencilError("it repeats some edges of an image, and others not")
+        spec = given[image.buffer]
+        if _is_of_pixels(spec, place.step):
+            _require_dense(spec, stencil.problem)
+        *others, rows, columns = _rows_of(spec, place.step)
+        plane = place.plane
+        has_plane = others in ([], planes) if plane is None else plane < max(others, default=0)
+        has_all = not image.is_repeated and _has_all(spec, place, height, width)
+        if not has_plane or not (has_all or (rows, columns) == (height, place.step * width)):
+            raise NotAStencilError("its image is not made of ones of the same shape")
+    if any(given[number].shape != (TABLE_BYTES,) for number in inputs.tables.values()):
+        raise NotAStencilError(f"a table that it looks up in does not have {TABLE_BYTES} entries")
+
+
+def _require_dense(spec: BufferSpec, problem: Problem) -> None:
+    """That pixels lie next to each other."""
+    if layout_of(spec, problem.contract, problem.target).strides[-2] != spec.shape[-1]:
+        raise NotAStencilError("its pixels do not lie next to each other")
+
+
+def _has_all(spec: BufferSpec, place: Place, height: int, width: int) -> bool:
+    """Whether an image whose edges are not repeated has ``place`` for every pixel of the output,
+    and what lies there itself: vectors are loaded from there."""
+    ends = zip(spec.shape[-2:], (spec.mins or (0, 0))[-2:], strict=True)
+    (top, bottom), (left, right) = ((least, least + extent) for extent, least in ends)
+    return (
+        place.step == 1
+        and top <= min(0, place.dy) <= max(0, place.dy) <= bottom - height
+        and left <= min(0, place.dx) <= max(0, place.dx) <= right - width
+    )
+
+
+def _require_rows(stencil: Stencil) -> None:
+    width, lanes = stencil.walked[-1], stencil.lanes
+    if width < lanes:
+        raise NotAStencilError(f"its rows have {width} pixels, fewer than {lanes}")
+    if rows := _rows_in(stencil):
+        if stencil.height is None:
+            raise NotAStencilError("it adds up rows, for which the contract has to be static")
+        if rows != {width} or width % lanes or width > _MOST_VECTORS * lanes:
+            whole = f"whole rows of at most {_MOST_VECTORS} vectors"
+            raise NotAStencilError(f"it adds up {max(rows)} pixels of rows of {width}, not {whole}")
+
+
+class _Walk:
+    """The strips of an image from left to right. Where its width is not known, its comparisons with
+    the width are made when the code is called."""
+
+    def __init__(self, stencil: Stencil, choices: Choices) -> None:
+        contract, (height, width) = stencil.problem.contract, stencil.walked
+        self._inputs = stencil.inputs
+        self._has_planes = len(stencil.shape) > 2
+        self._loops_over_planes = self._has_planes and len(stencil.pixels) == 1
+        self._element_bytes = stencil.output.element_bytes
+        self._channels = choices.channels
+        self._across = len(stencil.output.shape) - len(stencil.shape)
+        """The dimension of the output along which pixels lie."""
+        self._width = width if stencil.height is not None else None
+        self._height = f"output_extent_{self._across + 1}" if self._width is None else str(height)
+        self._columns = choices.columns
+        self._lanes = lanes = stencil.lanes
+        self._is_whole = contract is Contract.EXTENT or self._width == width // lanes * lanes
+        self._is_aligned = self._is_whole or contract is Contract.STRIDE or stencil.is_flat
+        self.strips: dict[str, Strip] = {}
+        """Those that are called."""
+
+    def loops(self) -> str:
+        """The C that calls them."""
+        lines = [f"const int width = {self._width or f'output_extent_{self._across}'};"]
+        columns = [self._columns]
+        if self._width is None:
+            least = f"width < {self._lanes}"
+            wrong = " || ".join([*self._differences(), least])
+            lines.append(f"if ({wrong}) return CONSTRAINT_VIOLATED;")
+            columns += [1] if self._columns > 1 else []  # narrow images
+        if self._loops_over_planes:
+            lines.append(f"for (int {_PLANE} = 0; {_PLANE} < output_extent_2; ++{_PLANE})")
+        lines.append("do {")
+        for count in columns:
+            lines.append(f"if (width >= {count * self._lanes}) {{")
+            lines += [*self._with(count), "break;", "}"]
+        return "\n".join([*lines, "} while (0);"])
+
+    def _differences(self) -> Iterator[str]:
+        """Conditions under which the shape of an input is wrong."""
+        for one in self._inputs.images.values():
+            name = f"input{one.buffer}_extent"
+            if one.is_repeated:
+                yield f"{name}_0 != {one.step} * width"
+                yield f"{name}_1 != output_extent_1"
+            else:
+                yield f"{name}_0 < width + {one.left + one.right}"
+                yield f"{name}_1 < output_extent_1 + {one.top + one.bottom}"
+            if one.plane:
+                is_own = one.plane == _PLANE
+                yield f"{name}_2 != output_extent_2" if is_own else f"{name}_2 <= {one.plane}"
+        for number in self._inputs.tables.values():
+            yield f"input{number}_extent_0 != {TABLE_BYTES}"
+
+    def _with(self, columns: int) -> Iterator[str]:
+        """Strips of ``columns`` vectors; the last one begins where it ends with the row."""
+        lanes, step, width = self._lanes, columns * self._lanes, self._width
+        aligned = self._is_aligned
+        if width is None or width == step:
+            one = self._call(Strip(columns, "edge", "edge", aligned), "0")
+            yield f"if (width == {step}) {{ {one} break; }}"
+        if width == step:
+            return
+        # A vector beside a strip is whole, and so it may be read, if rows are.
+        near: Side = "inside" if self._is_aligned else "near"
+        last_near: Side = "inside" if self._is_whole else "near"
+        yield self._call(Strip(columns, "edge", near, aligned), "0")
+        room = 0 if aligned else lanes
+        if width is None or width > 2 * step:
+            yield f"int x = {step};"
+            if width is None or 2 * step + room <= width:
+                stop = f"x + {step + room} {'<' if aligned else '<='} width"
+                inner = self._call(Strip(columns, "inside", "inside", aligned), "x")
+                yield f"for (; {stop}; x += {step}) {inner}"
+            if not aligned:
+                beside = self._call(Strip(columns, "inside", near, aligned), "x")
+                yield f"if (x + {step} < width) {beside}"
+        last = Strip(columns, last_near, "edge", self._is_whole)
+        yield self._call(last, f"width - {step}")
+
+    def _call(self, strip: Strip, x: str) -> str:
+        """Calls a strip that begins at ``x``, and puts it among those that are called."""
+        self.strips[strip.name] = strip
+        end = f"width - ({x}) - {strip.columns * self._lanes}"
+        plane = f" + {_PLANE} * output_stride_2" if self._loops_over_planes else ""
+        apart = f"{self._element_bytes} * output_stride_2" if self._has_planes else "0"
+        return (
+            f"{strip.name}({self._inputs.arguments(x)}, "
+            f"(uint8_t *)(output{plane} + {self._channels} * ({x})), "
+            f"{self._element_bytes} * output_stride_{self._across + 1}, {apart}, "
+            f"{self._height}, at_most({x}, {self._lanes}), "
+            f"at_most({end}, {self._lanes}));"
+        )
