@@ -10,6 +10,7 @@ that, and any :class:`tuner.keeping.store.TrialStore` answers.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from service.client.blocking import BestOptions, BlockingClient, FileKind
 from service.client.cache import ClientCache
 from service.client.persistence import Event
 from service.client.transfers import opened, saving
+from tuner.errors import HvxtuneError
 from tuner.problem.default_target import DEFAULT_TARGET
 from tuner.records.request import DEFAULT_CONTRACT, DEFAULT_TRIALS_OF_A_WORKLOAD
 
@@ -150,6 +152,9 @@ class Here(BlockingClient):
         """As of a service. The jobs of several ``workloads`` share one budget, which
         :meth:`run_batch` spends where it pays most."""
         if not workloads:
+            from tuner.executor import find_executor
+
+            find_executor().expect()  # beside what has to be loaded to take the job
             return super().submit(kernel, params, idempotency_key=idempotency_key, **options)
         from service.schemas.jobs import SubmitBody
 
@@ -253,6 +258,31 @@ class Here(BlockingClient):
             raise error_of(error.status, body_of(error, path)) from None
         return super()._get(path, **query) if found is None else found
 
+    def _post(self, path: str, body: Any = None, **headers: str) -> Json:
+        found = self._taken(body, headers) if path == _JOBS else None
+        return super()._post(path, body, **headers) if found is None else found
+
+    def _taken(self, body: Any, headers: Mapping[str, str]) -> Json | None:
+        """The answer to a request for a job; ``None`` to one whose fields are wrong: the
+        application says how."""
+        from pydantic import ValidationError
+
+        from service.http_errors import body_of, status_of
+        from service.job_requests import submit
+        from service.schemas.jobs import SubmitBody
+        from service.settings import Settings
+
+        try:
+            asked = SubmitBody.model_validate_json(json.dumps(body))
+        except ValidationError:
+            return None
+        key, workers = headers.get("Idempotency-Key"), Settings().workers
+        try:
+            taken = submit(self.store, _user(), asked, key=key, default_workers=workers)
+        except HvxtuneError as error:
+            raise error_of(status_of(error), body_of(error, _JOBS)) from None
+        return dict(taken.answer)
+
     def devices(self) -> list[Json]:
         """As of a service; those of this machine's farm file are made known first."""
         from tuner.measure.farm.farm_file import NoFarmError, read_farm
@@ -305,6 +335,7 @@ class Here(BlockingClient):
 
 
 _ADDRESS = "http://here"
+_JOBS = "/v1/jobs"
 _POLL_S = 0.5
 _MOST_EVENTS = 1000
 

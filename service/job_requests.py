@@ -50,7 +50,7 @@ def submit(
     store: SqlStore,
     caller: Caller,
     body: SubmitBody | NewNetworkBody,
-    request: HTTPConnection,
+    request: HTTPConnection | None = None,
     *,
     key: str | None = None,
     default_workers: int | None = None,

@@ -8,6 +8,7 @@ from contextvars import copy_context
 from typing import Final
 
 from tuner.codegen import CodeGenerator, find_generator
+from tuner.codegen.halide.servers import begin_spare
 from tuner.executor.evaluation import Evaluation, Evaluator
 from tuner.machine.fitness import Examined, examine_tools
 from tuner.measure import DeviceAccess, Measurer, open_measurer
@@ -47,6 +48,11 @@ class Executor(ABC):
         """The jobs that can be run now, and what is lacking."""
         return examine_tools()
 
+    @classmethod
+    def expect(cls) -> None:
+        """Begins what takes long to start here, as a job of this process is about to come."""
+        return
+
     @abstractmethod
     def __init__(self, evaluator: Evaluator, workers: int) -> None:
         """Starts nothing that is not ended by :meth:`close`. The tools of ``evaluator`` are those
@@ -75,6 +81,10 @@ class Executor(ABC):
 
 class ThreadExecutor(Executor):
     """Runs candidates in ``workers`` threads of this process."""
+
+    @classmethod
+    def expect(cls) -> None:
+        begin_spare()
 
     def __init__(self, evaluator: Evaluator, workers: int) -> None:
         self._evaluator = evaluator

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from pathlib import Path
 from queue import LifoQueue
@@ -226,6 +226,7 @@ def _tail(server: CompileServer, name: str, otherwise: str = "no message") -> st
 
 _START_LIMIT_S = 60.0
 _ANSWER_GRACE_S = 10.0
+_LOG = "server.log"
 VECTOR_COPIES = ("-disable-memcpy-idiom", "-disable-loop-idiom-memcpy")
 """Loops over vectors that copy stay loops. Two passes of LLVM make calls of ``memcpy`` of them, and
 Hexagon's goes eight bytes at a time: ten times as long for rows that are copied tile by tile."""
@@ -275,10 +276,8 @@ class CompileServer:
         scratch = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - a tmpfs
         self.directory = Path(tempfile.mkdtemp(prefix="hvxtune-compile-", dir=scratch))
 
-    def start(self) -> None:
-        """Starts the process if it does not run. ``ToolchainError`` if it cannot."""
-        if self._process is not None and self._process.poll() is None:
-            return
+    def begin(self) -> None:
+        """Starts the process, and does not wait until it has loaded Halide."""
         self.directory.mkdir(exist_ok=True)  # a server that ends takes it along
         environment = {
             **_ENVIRONMENT,
@@ -288,8 +287,7 @@ class CompileServer:
         for variable in ("PYTHONPATH", EXTRA_KERNELS_VARIABLE):
             if variable in os.environ:
                 environment[variable] = os.environ[variable]
-        log_path = self.directory / "server.log"
-        with open(log_path, "wb") as log:
+        with open(self.directory / _LOG, "wb") as log:
             self._process = subprocess.Popen(
                 [
                     sys.executable,
@@ -305,14 +303,34 @@ class CompileServer:
                 env=environment,
                 start_new_session=True,
             )
+
+    def start(self) -> None:
+        """Starts the process if it does not run, and waits until it is ready. ``ToolchainError`` if
+        it cannot."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        if not self._took_spare():
+            self.begin()
         try:
             self._read_answer(_START_LIMIT_S)
         except ServerDiedError as error:
-            tail = log_path.read_text(errors="replace").strip().splitlines()[-1:] or [str(error)]
+            tail = (self.directory / _LOG).read_text(errors="replace").strip().splitlines()[
+                -1:
+            ] or [str(error)]
             raise ToolchainError(
                 f"the Halide compile server does not start: {tail[0]}",
                 next_step=f"run `hvxtune doctor`; to install it again, {reinstall('halide')}",
             ) from None
+
+    def _took_spare(self) -> bool:
+        with suppress(IndexError):  # or another thread took it
+            spare = _spare.pop()
+            if spare._time_limit_s == self._time_limit_s:
+                shutil.rmtree(self.directory, ignore_errors=True)
+                self.directory, self._process = spare.directory, spare._process
+                return True
+            spare.close()
+        return False
 
     def run(self, request: Mapping[str, Any], given: Mapping[str, bytes]) -> tuple[str, int]:
         """Has the server do ``request``; the files end up in :attr:`directory`, where it finds
@@ -357,7 +375,7 @@ class CompileServer:
         for left in self.directory.iterdir():
             if left.is_dir() and not left.is_symlink():  # of a compilation that was ended
                 shutil.rmtree(left)
-            elif left.name != "server.log":
+            elif left.name != _LOG:
                 left.unlink()
 
     def kill(self) -> None:
@@ -384,3 +402,21 @@ class CompileServer:
         """Ends the process and removes the scratch directory."""
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+_spare: list[CompileServer] = []
+"""At most one, that runs."""
+
+
+def begin_spare() -> None:
+    """Starts a process that the first :class:`CompileServer` of the usual limit takes.
+
+    It loads Halide meanwhile, for most of a second. It ends with this process; a fault of the
+    installation is told by who needs the server.
+    """
+    server = CompileServer(TIME_LIMIT_S, MEMORY_LIMIT_BYTES)
+    try:
+        server.begin()
+        _spare.append(server)
+    except (ToolchainError, OSError):
+        server.close()
