@@ -260,7 +260,7 @@ class Roles:
             and not (is_output or stage.is_edge)
             and not (stage.bits == 32 and stage.narrowest_bits == 8)  # readers may shift it right
             # LLVM takes away loops that halve what it reads; and clamped multiples are permuted
-            # wrongly (``_HELPERS`` of the analysis).
+            # wrongly (``_HELPERS`` of the stages of uploads).
             and not (stage.skipped and (stage.reads or stage.clamped))
             and read * stage.operations <= _MOST_INLINE_OPERATIONS,
             may_tile=not scans and not is_output and stage.elements * _RECOMPUTED >= last.elements,

@@ -22,58 +22,27 @@ from tuner.codegen.halide.uploads.contents import (
     asked,
     bounding,
     checked,
+    is_variable,
     placing,
 )
 from tuner.codegen.halide.uploads.defaults import amounts, lively
 from tuner.codegen.halide.uploads.deserialized import Deserialized, deserialized
-from tuner.codegen.halide.uploads.expressions import (
-    along_rows,
-    arguments_of,
-    bits_of,
-    calls_of,
-    chooses,
-    combination,
-    divided,
-    follows_loops,
-    gathers,
-    is_byte_sum,
-    is_dot,
-    looks_up,
-    only_picks,
-    operations_of,
-    printed,
-    reads_apart,
-    reads_multiples,
-    repeats,
-    strided_reads,
-    words_of,
-)
 from tuner.codegen.halide.uploads.intrinsics import Type
 from tuner.codegen.halide.uploads.overflowing import told_overflow
 from tuner.codegen.halide.uploads.program import declared, read_program
 from tuner.codegen.halide.uploads.rewriting import MIRRORS, mirrored, pinned, unmirrored
+from tuner.codegen.halide.uploads.stages import Stages
 from tuner.codegen.halide.uploads.unscheduling import without_schedule
-from tuner.program.bounds import Bounds, Box, bounded
+from tuner.program.bounds import Bounds, bounded
 from tuner.program.demands import demands_of
 from tuner.program.intervals import Interval
 from tuner.program.loops import Program, Update
 from tuner.space.derivation.facts import (
-    EVERY_DIMENSION,
     BufferFacts,
     PipelineFacts,
     ScalarFacts,
-    StageFacts,
-    UpdateFacts,
 )
 
-_EDGES = re.compile(r"(repeat_edge|constant_exterior|mirror_\w+|repeat_image)\b")
-_HELPERS = re.compile(rf"lambda_\d+\b|{_EDGES.pattern}")
-"""Funcs that Halide's boundary conditions are made of. They stay inline: a loop over them has no
-steady state of its own, while consumers have one. An edge is a stage where callers choose extents:
-many reads of it would each be written out lane by lane; and where it is read at multiples along its
-rows: Halide 21 makes wrong permutations of clamped multiples such as 0, 0, 1, 3, 5
-(``generate_vdelta`` in CodeGen_Hexagon.cpp leaves open what an element needs that stays where it
-is)."""
 _NUMBER = re.compile(r"-?\d+")
 _BEYOND = re.compile(
     r'make_required_region_smaller\("Output buffer ([^"]+)", (\d+), -?\d+, -?\d+, '
@@ -83,8 +52,6 @@ _BEYOND = re.compile(
 _PRODUCE = re.compile(r"\s*produce ([^\s]+) {")
 _WRONG_SHIFT = "widening_shift_right("
 _WIDE_VECTOR = re.compile(r"\bu?int64x\d")
-_MOST_LANE_BITS = 32
-"""HVX has no vectors of more."""
 _FEW_LANES = 8
 """Of vectors that are never computed: Halide finds the same in them as in longer ones."""
 _ONE = Interval(0, 0)
@@ -123,7 +90,7 @@ def analyse(
     change = mirrored if folds else bytes
     opened = opened_with(change)
     _require_kind(opened)
-    helpers = _helpers(opened, _definitions(opened), is_open=is_open)
+    helpers = Stages(_read(data, change, fixed), is_open=is_open).helpers
     _schedule_apart(opened, helpers)
     outputs, lowered = _outputs(opened, contents.funcs, sizes)
     ends = {
@@ -143,9 +110,9 @@ def analyse(
         for name, entry in opened.inputs.items()
     ]
     may_fold = not (is_open or folds) and any(map(MIRRORS.match, helpers))
-    if may_fold and _folds(opened_with(unmirrored), inputs, outputs):
+    if may_fold and _folds(opened_with(unmirrored), helpers, inputs, outputs):
         return analyse(data, given, folds=True)
-    texts = _definitions(opened)
+    found_in = Stages(_read(data, change, fixed), is_open=is_open)
     places = {one.name: (one.mins, one.extents) for one in (*inputs, *outputs)}
     program = read_program(contents, known=places)
     decided = [(one.value, one.value) if one.decides else () for one in scalars.values()]
@@ -155,9 +122,9 @@ def analyse(
         name: bounds.boxes.get(stage.name, (_ONE,) * len(stage.axes))
         for name, stage in zip(contents.funcs, program.stages, strict=True)
     }
-    wrong = _wrong_in_vectors(opened, helpers)
+    wrong = _wrong_in_vectors(opened, helpers, contents.funcs)
     stages = [
-        _stage(name, opened, texts, helpers, boxes[name], outputs, wrong, steps[name])
+        found_in.facts(name, boxes[name], steps[name], is_wrong=name in wrong)
         for name in opened.stages
         if name not in helpers
     ]
@@ -172,6 +139,10 @@ def analyse(
     names = [*(one.name for one in inputs), *(one.name for one in found)]
     overflow = told_overflow(program, list(map(sizes.ranges.get, names)))
     return {**asdict(facts), "params": sizes.params(), "overflow": overflow}
+
+
+def _read(data: bytes, change: Callable[[bytes], bytes], fixed: Mapping[str, int]) -> Contents:
+    return checked(pinned(change(data), fixed))
 
 
 def _steps(bounds: Bounds) -> list[list[list[int]]]:
@@ -270,12 +241,15 @@ def _set_bounds(opened: Deserialized, outputs: Sequence[BufferFacts]) -> None:
 
 
 def _folds(
-    far: Deserialized, inputs: Sequence[BufferFacts], outputs: Sequence[BufferFacts]
+    far: Deserialized,
+    helpers: Collection[str],
+    inputs: Sequence[BufferFacts],
+    outputs: Sequence[BufferFacts],
 ) -> bool:
     """Whether no input is read farther beyond its ends than the shorter of two mirrors is long:
     that of ``mirror_interior``, which leaves out the element at the edge. ``far`` is the pipeline
     without mirrors."""
-    _schedule_apart(far, _helpers(far, _definitions(far), is_open=False))
+    _schedule_apart(far, helpers)
     _set_bounds(far, outputs)
     required = _lower(far).required
     for buffer in inputs:
@@ -345,35 +319,6 @@ def _dtype(kind: Type, what: str) -> str:
     return f"{code}{bits}"
 
 
-def _definitions(opened: Deserialized) -> dict[str, str]:
-    """All values and places of each Func, as one text."""
-    texts = {}
-    for name, func in opened.stages.items():
-        parts = [printed(value) for value in func.values()]
-        for update in range(func.num_update_definitions()):
-            parts += map(printed, [*func.update_args(update), *func.update_values(update)])
-        texts[name] = " ; ".join(parts)
-    return texts
-
-
-def _helpers(opened: Deserialized, texts: Mapping[str, str], *, is_open: bool) -> frozenset[str]:
-    wrappers = {f"{name}_im" for name in opened.inputs}
-    outputs = {func.name() for func in opened.outputs}
-    return frozenset(
-        name
-        for name, func in opened.stages.items()
-        if name not in outputs
-        and not func.num_update_definitions()
-        and (name.partition("$")[0] in wrappers or _HELPERS.match(name))
-        and not (_EDGES.match(name) and (is_open or _is_skipped(name, texts)))
-    )
-
-
-def _is_skipped(name: str, texts: Mapping[str, str]) -> bool:
-    """Whether others read it at multiples along its rows."""
-    return any(reads_multiples(text, name) for text in texts.values())
-
-
 def _lowered_text(opened: Deserialized) -> str:
     opened.pipeline.compile_to_lowered_stmt(
         _FILE, opened.arguments, hl.StmtOutputFormat.Text, hl.Target(_TARGET)
@@ -391,67 +336,33 @@ def _lower(opened: Deserialized) -> _Lowered:
         shape = text.find("make_struct(", at)
         if at < 0 or shape < 0:
             raise NotTunableError(f"its input {name} is not used")
-        fields = arguments_of(text, shape + len("make_struct"))
+        fields = _arguments_of(text, shape + len("make_struct"))
         required[name] = tuple(zip(fields[0::4], fields[1::4], strict=True))
     return _Lowered(text, required)
 
 
-def _stage(
-    name: str,
-    opened: Deserialized,
-    texts: Mapping[str, str],
-    helpers: frozenset[str],
-    box: Box,
-    outputs: Sequence[BufferFacts],
-    wrong: frozenset[str],
-    steps: Sequence[Sequence[int]],
-) -> StageFacts:
-    func = opened.stages[name]
-    seen = _through_helpers(name, texts, helpers)
-    bits = {bits for text in seen for bits in bits_of(text)} | {t.bits() for t in func.types()}
-    dimensions = tuple(arg.name() for arg in func.args())
-    own = output_names(name, len(func.types()))[0]
-    is_output = any(buffer.name == own for buffer in outputs)
-    stages = {other for other in texts if other not in helpers and other != name}
-    called = [call for text in seen for call, _ in calls_of(text)]
-    known = frozenset(texts)
-    strides = {d: strided_reads(texts[name], known, d) for d in dimensions}
-    vector_bits = {b for b in bits if 8 <= b <= _MOST_LANE_BITS} or {8}
-    return StageFacts(
-        name=name,
-        dimensions=dimensions,
-        extents=tuple(high - low + 1 for low, high in reversed(box)),
-        bits=max(kind.bits() for kind in func.types()),
-        narrowest_bits=min(vector_bits),
-        widest_bits=max(vector_bits),
-        reads=tuple((other, called.count(other)) for other in sorted(stages & set(called))),
-        clamped=_is_clamped(name, opened, texts),
-        operations=sum(map(operations_of, seen)),
-        updates=tuple(
-            _update(func, index, steps[index], known)
-            for index in range(func.num_update_definitions())
-        ),
-        values=len(func.types()),
-        divides=(EVERY_DIMENSION,) if name in wrong else _divides(seen, dimensions),
-        strided=tuple((d, count) for d, count in strides.items() if count),
-        picks=bool(dimensions) and only_picks(texts[name], known, dimensions[0]),
-        skipped=_is_skipped(name, texts),
-        gathers=gathers(texts[name], known),
-        is_output=is_output,
-        is_edge=not is_output and bool(_EDGES.match(name)),
-        apart=any(
-            reads_apart(texts[other], name, [arg.name() for arg in func.args()][:1])
-            for other, func in opened.stages.items()
-            if other != name
-        ),
-        looks_up=any(looks_up(text, known | frozenset(opened.inputs)) for text in seen),
-        inputs=tuple(sorted(set(called) & set(opened.inputs))),
-        chooses=tuple(d for d in dimensions if chooses(texts[name], d)),
-        repeats=repeats(texts[name], known - {name}),
-    )
+def _arguments_of(text: str, start: int) -> tuple[str, ...]:
+    """The arguments between the bracket that opens at ``start`` and the one that closes it."""
+    depth, begin = 0, start + 1
+    found = []
+    for at in range(start, len(text)):
+        char = text[at]
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+            if depth == 0:
+                found.append(text[begin:at].strip())
+                break
+        elif char == "," and depth == 1:
+            found.append(text[begin:at].strip())
+            begin = at + 1
+    return tuple(one for one in found if one)
 
 
-def _wrong_in_vectors(opened: Deserialized, helpers: frozenset[str]) -> frozenset[str]:
+def _wrong_in_vectors(
+    opened: Deserialized, helpers: frozenset[str], kinds: Mapping[str, Func]
+) -> frozenset[str]:
     """Stages that Halide 21 computes wrongly in vectors, or not at all, whatever the schedule.
 
     The latter have vectors of 64 bits left once Halide has found what HVX has instructions for,
@@ -466,8 +377,8 @@ def _wrong_in_vectors(opened: Deserialized, helpers: frozenset[str]) -> frozense
             innermost = func.args()[0]
             updates = [
                 func.update(number)
-                for number in range(func.num_update_definitions())
-                if innermost.name() in map(printed, func.update_args(number))
+                for number, update in enumerate(kinds[name].updates)
+                if is_variable(update.places[0], innermost.name())
             ]
             # Names that Halide makes of its own (v0) may be those of the pipeline's variables.
             outer, inner = (hl.Var(f"{innermost.name()}_{part}") for part in "oi")
@@ -480,86 +391,6 @@ def _wrong_in_vectors(opened: Deserialized, helpers: frozenset[str]) -> frozense
         if _WRONG_SHIFT in line or _WIDE_VECTOR.search(line):
             found.add(producing)
     return frozenset(found)
-
-
-def _divides(texts: Sequence[str], dimensions: Sequence[str]) -> tuple[str, ...]:
-    """The dimensions whose vectors would be divided as HVX cannot; all, if values are."""
-    found: set[str] = set()
-    for text in texts:
-        for dividend in divided(text):
-            words = set(words_of(dividend))
-            own = words & set(dimensions)
-            found |= own if own == words else {EVERY_DIMENSION}
-    return tuple(sorted(found))
-
-
-def _through_helpers(
-    name: str, texts: Mapping[str, str], helpers: frozenset[str]
-) -> tuple[str, ...]:
-    """The definitions of a stage and of the helpers it calls, however deep."""
-    found: dict[str, str] = {}
-    waiting = [name]
-    while waiting:
-        one = waiting.pop()
-        if one not in found:
-            found[one] = texts[one]
-            waiting += [call for call, _ in calls_of(texts[one]) if call in helpers]
-    return tuple(found.values())
-
-
-def _is_clamped(name: str, opened: Deserialized, texts: Mapping[str, str]) -> bool:
-    """Whether widening the stage's region widens no input's nor another output's, whose buffers are
-    as large as callers make them: every way to one is clamped."""
-    buffers = {*opened.inputs, *(func.name() for func in opened.outputs)}
-    known = frozenset(texts) | frozenset(opened.inputs)
-    # Reductions go over the same range, however much is computed.
-    fixed = {
-        one: frozenset(
-            rvar.name()
-            for update in range(func.num_update_definitions())
-            for rvar in func.rvars(update)
-        )
-        for one, func in opened.stages.items()
-    }
-
-    visited, waiting = {name}, [name]
-    while waiting:
-        one = waiting.pop()
-        for called, indices in calls_of(texts[one]):
-            if called in visited or called not in known:
-                continue
-            if not any(follows_loops(index, known, fixed[one]) for index in indices):
-                continue
-            if called in buffers:
-                return False
-            visited.add(called)
-            waiting.append(called)
-    return True
-
-
-def _update(func: hl.Func, index: int, steps: Sequence[int], known: frozenset[str]) -> UpdateFacts:
-    name = func.name()
-    places = [printed(arg) for arg in func.update_args(index)]
-    names = [arg.name() for arg in func.args()]
-    value = " ; ".join(map(printed, func.update_values(index)))
-    across = [r.name() for r in func.rvars(index) if along_rows(value, known - {name}, r.name())]
-    own = [indices for call, indices in calls_of(value) if call == name]
-    return UpdateFacts(
-        # A dimension along which the stage reads its own neighbours has an order to keep.
-        pure=tuple(
-            var
-            for number, (var, place) in enumerate(zip(names, places, strict=True))
-            if var == place and all(indices[number] == var for indices in own)
-        ),
-        rvars=tuple(zip((rvar.name() for rvar in func.rvars(index)), steps, strict=True)),
-        scans=any(list(indices) != places for indices in own),
-        combines=combination(value, name) if len(own) == 1 else "",
-        # Halide 21 mistakes the signs of a scalar and a vector that differ in it (vrmpy).
-        dot=is_dot(value) and not {"(int8)", "(uint8)"} <= {*re.findall(r"\(u?int8\)", value)},
-        backwards=any(re.search(r"- *\w*\$", place) for place in places),
-        across=next(iter(across), ""),
-        quads=is_dot(value) or is_byte_sum(value, name),
-    )
 
 
 _DEFAULTS = {1: (16384,), 2: (256, 64), 3: (64, 32, 8), 4: (128, 8, 8, 1)}

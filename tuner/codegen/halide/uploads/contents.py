@@ -34,7 +34,7 @@ _BITS = {"int": (8, 16, 32, 64), "uint": (1, 8, 16, 32, 64)}
 _ARITHMETIC = frozenset((name, one.call_type) for name, one in INTRINSICS.items())
 _INDEX: Type = ("int", 32)
 _COMPARISONS = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
-_BINARY = _COMPARISONS | {"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "And", "Or"}
+BINARY = _COMPARISONS | {"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "And", "Or"}
 _IMMEDIATES = {"IntImm": "int", "UIntImm": "uint", "FloatImm": "float"}
 _OF_A_BUFFER = re.compile(r"(.+)\.(min|extent)\.(\d{1,2})")
 
@@ -264,7 +264,7 @@ class _Check:
             self._types[node] = _immediate(node, code)
         elif node.kind in ("Cast", "Reinterpret"):
             self._types[node] = self._converted(node)
-        elif node.kind in _BINARY:
+        elif node.kind in BINARY:
             self._types[node] = self._binary(node)
         elif node.kind == "Not":
             _require(

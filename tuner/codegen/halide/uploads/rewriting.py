@@ -175,9 +175,9 @@ def _widened(term: Node) -> tuple[Hashable, int] | None:
     if call is None or call.kind != "Call" or _type(call) != _BYTE or not call["args"]:
         return None
     inner, *outer = call["args"]
-    if "Mul" not in _written_out(inner):
+    if "Mul" not in written_out(inner):
         return None
-    return (call["name"], *(tuple(_written_out(index)) for index in outer)), _offset(inner)
+    return (call["name"], *(tuple(written_out(index)) for index in outer)), _offset(inner)
 
 
 def _terms(total: Node) -> Iterator[Node]:
@@ -202,7 +202,7 @@ def _offset(index: Node) -> int:
     return int(index["a"]["value"]) if sign == 1 and index["a"].kind == "IntImm" else 0
 
 
-def _written_out(node: Node) -> Iterator[Hashable]:
+def written_out(node: Node) -> Iterator[Hashable]:
     """All parts of an expression, outermost first: the same for two that are written alike.
     Without recursion, for an upload may be nested deeply."""
     waiting: list[Any] = [node]
