@@ -7,7 +7,7 @@ form that Halide gives back. Nothing is compiled to code, so it takes tens of mi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from tuner.codegen.halide.uploads.contents import (
     asked,
     bounding,
     checked,
+    expressions_in,
     is_variable,
     placing,
 )
@@ -29,12 +30,14 @@ from tuner.codegen.halide.uploads.defaults import amounts, lively
 from tuner.codegen.halide.uploads.deserialized import Deserialized, deserialized
 from tuner.codegen.halide.uploads.intrinsics import Type
 from tuner.codegen.halide.uploads.overflowing import told_overflow
-from tuner.codegen.halide.uploads.program import declared, read_program
-from tuner.codegen.halide.uploads.rewriting import MIRRORS, mirrored, pinned, unmirrored
+from tuner.codegen.halide.uploads.program import Place, declared, read_program
+from tuner.codegen.halide.uploads.regions import regions
+from tuner.codegen.halide.uploads.rewriting import MIRRORS, mirrored, pinned
 from tuner.codegen.halide.uploads.stages import Stages
 from tuner.codegen.halide.uploads.unscheduling import without_schedule
-from tuner.program.bounds import Bounds, bounded
+from tuner.program.bounds import Bounds, Box, bounded
 from tuner.program.demands import demands_of
+from tuner.program.expressions import ProgramError
 from tuner.program.intervals import Interval
 from tuner.program.loops import Program, Update
 from tuner.space.derivation.facts import (
@@ -43,12 +46,6 @@ from tuner.space.derivation.facts import (
     ScalarFacts,
 )
 
-_NUMBER = re.compile(r"-?\d+")
-_BEYOND = re.compile(
-    r'make_required_region_smaller\("Output buffer ([^"]+)", (\d+), -?\d+, -?\d+, '
-    r"(-?\d+), (-?\d+)\)"
-)
-"""Of an output smaller than needed: its name, the dimension, the first and last that are needed."""
 _PRODUCE = re.compile(r"\s*produce ([^\s]+) {")
 _WRONG_SHIFT = "widening_shift_right("
 _WIDE_VECTOR = re.compile(r"\bu?int64x\d")
@@ -56,17 +53,11 @@ _FEW_LANES = 8
 """Of vectors that are never computed: Halide finds the same in them as in longer ones."""
 _ONE = Interval(0, 0)
 """Along an axis of what nothing needs."""
+_PROBES = (1, 4096)
+"""Extents that inputs are given to see what depends on them."""
 _FILE = "lowered"
 _TARGET = "hexagon-32-noos-no_runtime"
 """Any will do: loops are read before vectors are made."""
-
-
-@dataclass(frozen=True)
-class _Lowered:
-    """The lowered text, with what inputs need: (min, extent) of each dimension, as text."""
-
-    text: str
-    required: Mapping[str, tuple[tuple[str, str], ...]]
 
 
 def analyse(
@@ -79,54 +70,46 @@ def analyse(
     Works in the current directory. Raises ``NotTunableError``, or what Halide raises.
     """
     contents = checked(data)
+    _require_kind(contents)
     data = without_schedule(data)  # most of it, often: it is read again and again from here on
     sizes = Sizes(given)
     scalars = _scalars(contents, sizes)
-    fixed = {name: one.value for name, one in scalars.items() if one.decides}
-
-    def opened_with(change: Callable[[bytes], bytes] = bytes) -> Deserialized:
-        return deserialized(data, lambda own: pinned(change(own), fixed))
-
     change = mirrored if folds else bytes
-    opened = opened_with(change)
-    _require_kind(opened)
-    helpers = Stages(_read(data, change, fixed), is_open=is_open).helpers
-    _schedule_apart(opened, helpers)
-    outputs, lowered = _outputs(opened, contents.funcs, sizes)
-    ends = {
-        (name, number): sizes.ends(name, number, lowered.required[name][number])
-        for name, dimensions in asked(contents).items()
-        for number in sorted(dimensions)
-    }
+    fixed = {name: one.value for name, one in scalars.items() if one.decides}
+    own = _read(data, change, fixed)
+    whole = {name: _whole_output(name, own, sizes) for name in own.outputs}
+    ends = _ends(own, whole, sizes)
     told = {**fixed, **_values({at: one for at, one in ends.items() if not one.is_free})}
-    fixed |= _values(ends)
     if ends:
-        opened = opened_with(change)
-        _schedule_apart(opened, helpers)
-        _set_bounds(opened, outputs)
-        lowered = _lower(opened)
+        fixed |= _values(ends)
+        own = _read(data, change, fixed)
+    boxes = _regions(own, whole)
+    outputs = [one for name in own.outputs for one in _outputs(own.funcs[name], boxes[name])]
     inputs = [
-        _input(entry, contents.inputs[name][0], lowered.required[name], ends, sizes)
-        for name, entry in opened.inputs.items()
+        _input(name, kind, boxes[name], ends, sizes)
+        for name, (kind, rank) in sorted(own.inputs.items())
+        if rank >= 0
     ]
-    may_fold = not (is_open or folds) and any(map(MIRRORS.match, helpers))
-    if may_fold and _folds(opened_with(unmirrored), helpers, inputs, outputs):
+    described = Stages(own, is_open=is_open)
+    mirrors = [name for name in described.helpers if MIRRORS.match(name)]
+    may_fold = mirrors and not (is_open or folds)
+    if may_fold and all(_is_folded_once(contents.funcs[one], boxes, inputs) for one in mirrors):
         return analyse(data, given, folds=True)
-    found_in = Stages(_read(data, change, fixed), is_open=is_open)
     places = {one.name: (one.mins, one.extents) for one in (*inputs, *outputs)}
     program = read_program(contents, known=places)
     decided = [(one.value, one.value) if one.decides else () for one in scalars.values()]
     bounds = bounded(declared(program, [()] * len(inputs), decided), {})
     steps = dict(zip(contents.funcs, _steps(bounds), strict=True))
-    boxes = {
+    needed = {
         name: bounds.boxes.get(stage.name, (_ONE,) * len(stage.axes))
         for name, stage in zip(contents.funcs, program.stages, strict=True)
     }
-    wrong = _wrong_in_vectors(opened, helpers, contents.funcs)
+    opened = deserialized(data, lambda one: pinned(change(one), fixed))
+    wrong = _wrong_in_vectors(opened, own, described.helpers, (*inputs, *outputs))
     stages = [
-        found_in.facts(name, boxes[name], steps[name], is_wrong=name in wrong)
-        for name in opened.stages
-        if name not in helpers
+        described.facts(name, needed[name], steps[name], is_wrong=name in wrong)
+        for name in own.funcs
+        if name not in described.helpers
     ]
     inputs, outputs = list(map(sizes.loose, inputs)), list(map(sizes.loose, outputs))
     inputs = list(map(sizes.ranged, inputs))
@@ -142,7 +125,46 @@ def analyse(
 
 
 def _read(data: bytes, change: Callable[[bytes], bytes], fixed: Mapping[str, int]) -> Contents:
+    """The contents of ``data`` after a ``change``, with numbers for what is ``fixed``."""
     return checked(pinned(change(data), fixed))
+
+
+def _whole_output(name: str, contents: Contents, sizes: Sizes) -> Place:
+    """Where an output lies that no other stage reads."""
+    dimensions = contents.funcs[name].dimensions
+    return (0,) * len(dimensions), sizes.output(name, dimensions)
+
+
+def _regions(contents: Contents, places: Mapping[str, Place]) -> dict[str, Box]:
+    """How far Halide's code goes where buffers lie at ``places``, by Halide's names, innermost
+    first. Places of inputs are needed where expressions ask for them."""
+    program = read_program(contents, known=places)
+    found = regions(program)
+    inputs = sorted(name for name, (_, rank) in contents.inputs.items() if rank >= 0)
+    names = dict(zip(inputs, (one.name for one in program.inputs), strict=True))
+    names |= zip(contents.funcs, (one.name for one in program.stages), strict=True)
+    return {name: found[own][::-1] for name, own in names.items() if own in found}
+
+
+def _ends(
+    contents: Contents, outputs: Mapping[str, Place], sizes: Sizes
+) -> dict[tuple[str, int], Ends]:
+    """Those of inputs along dimensions of which expressions ask."""
+    wanted = {name: sorted(numbers) for name, numbers in sorted(asked(contents).items())}
+    found = []
+    for extent in _PROBES if wanted else ():
+        ranks = {name: contents.inputs[name][1] for name in wanted}
+        places = {name: ((0,) * rank, (extent,) * rank) for name, rank in ranks.items()}
+        try:
+            found.append(_regions(contents, {**outputs, **places}))
+        except ProgramError:  # as it may be of that extent only
+            found.append({})
+    ends = {}
+    for name, numbers in wanted.items():
+        for number in numbers:
+            needs = {boxes[name][number] if name in boxes else None for boxes in found}
+            ends[name, number] = sizes.ends(name, number, *(needs if len(needs) == 1 else ()))
+    return ends
 
 
 def _steps(bounds: Bounds) -> list[list[list[int]]]:
@@ -166,21 +188,26 @@ def _values(ends: Mapping[tuple[str, int], Ends]) -> dict[str, int]:
 
 
 def _input(
-    entry: hl.ImageParam,
-    kind: Type,
-    required: Sequence[tuple[str, str]],
-    ends: Mapping[tuple[str, int], Ends],
-    sizes: Sizes,
+    name: str, kind: Type, box: Box, ends: Mapping[tuple[str, int], Ends], sizes: Sizes
 ) -> BufferFacts:
-    """An input, of which ``required`` is read; the pipeline asks for ``ends``."""
-    name, own = entry.name(), []
-    for number, needs in enumerate(required):
-        one = ends.get((name, number)) or sizes.ends(name, number, needs)
-        entry.dim(number).set_bounds(one.least, one.extent)
-        own.append(one)
+    """An input, of which ``box`` is read; the pipeline asks for ``ends``."""
+    if any(high < low for low, high in box):
+        raise NotTunableError(f"its input {name} is not used")
+    own = [
+        ends.get((name, number)) or sizes.ends(name, number, needs)
+        for number, needs in enumerate(box)
+    ]
     free = tuple(number for number, one in enumerate(own) if one.is_free)
     mins, extents = tuple(one.least for one in own), tuple(one.extent for one in own)
     return BufferFacts(name, _dtype(kind, f"input {name}"), mins, extents, free)
+
+
+def _outputs(func: Func, box: Box) -> Iterator[BufferFacts]:
+    """The buffers of an output, as large as other stages need it."""
+    mins, extents = tuple(low for low, _ in box), tuple(high - low + 1 for low, high in box)
+    names = output_names(func.name, len(func.types))
+    for name, kind in zip(names, func.types, strict=True):
+        yield BufferFacts(name, _dtype(kind, f"output {name}"), mins, extents)
 
 
 def _scalars(contents: Contents, sizes: Sizes) -> dict[str, ScalarFacts]:
@@ -223,91 +250,33 @@ def _usual(dtype: str, operand_of: Collection[str]) -> int:
     return least + _BEYOND_BOUND if "Max" in operand_of else most - _BEYOND_BOUND
 
 
-def _schedule_apart(opened: Deserialized, helpers: Collection[str]) -> None:
-    """One loop for each variable; and written into one another, stages grow beyond all measure."""
-    for name, func in opened.stages.items():
-        if name not in helpers:
-            func.compute_root().never_partition_all()
-            for update in range(func.num_update_definitions()):
-                func.update(update).never_partition_all()
-
-
-def _set_bounds(opened: Deserialized, outputs: Sequence[BufferFacts]) -> None:
-    written = {buffer.name: buffer for buffer in outputs}
-    for func in opened.outputs:
-        one = written[output_names(func.name(), len(func.types()))[0]]
-        for number, bounds in enumerate(zip(one.mins, one.extents, strict=True)):
-            func.output_buffers()[0].dim(number).set_bounds(*bounds)
-
-
-def _folds(
-    far: Deserialized,
-    helpers: Collection[str],
-    inputs: Sequence[BufferFacts],
-    outputs: Sequence[BufferFacts],
-) -> bool:
-    """Whether no input is read farther beyond its ends than the shorter of two mirrors is long:
-    that of ``mirror_interior``, which leaves out the element at the edge. ``far`` is the pipeline
-    without mirrors."""
-    _schedule_apart(far, helpers)
-    _set_bounds(far, outputs)
-    required = _lower(far).required
-    for buffer in inputs:
-        regions = zip(buffer.mins, buffer.extents, required[buffer.name], strict=True)
-        for least, extent, place in regions:
-            if not all(map(_NUMBER.fullmatch, place)):
-                return False
-            low, count = map(int, place)
+def _is_folded_once(mirror: Func, boxes: Mapping[str, Box], inputs: Sequence[BufferFacts]) -> bool:
+    """Whether a mirror is read no farther beyond the ends of its input than the shorter of two is
+    long: that of ``mirror_interior``, which leaves out the element at the edge."""
+    buffers = {one.name: one for one in inputs}
+    nodes = (node for root in mirror.values for node in expressions_in(root))
+    for owner in {node["param_name"] for node in nodes if node.kind == "Variable"} & buffers.keys():
+        one = buffers[owner]
+        for least, extent, over in zip(
+            one.mins, one.extents, boxes.get(mirror.name, ()), strict=False
+        ):
             period = 2 * (extent - 1)
-            if low < least - period or low + count - 1 > least + period:
+            if not Interval(least - period, least + period).covers(over):
                 return False
     return True
 
 
-def _require_kind(opened: Deserialized) -> None:
-    for name, entry in opened.inputs.items():
-        if entry.dimensions() == 0:
+def _require_kind(contents: Contents) -> None:
+    for name, (_, rank) in sorted(contents.inputs.items()):
+        if rank == 0:
             raise NotTunableError(f"its input {name} has no dimensions")
-    for func in opened.outputs:
-        if not func.args():
-            raise NotTunableError(f"its output {func.name()} has no dimensions")
-    outputs = sum(len(func.types()) for func in opened.outputs)
-    count = len(opened.inputs) + len(opened.scalars) + outputs
+    outputs = [contents.funcs[name] for name in contents.outputs]
+    for func in outputs:
+        if not func.dimensions:
+            raise NotTunableError(f"its output {func.name} has no dimensions")
+    count = len(contents.inputs) + sum(len(func.types) for func in outputs)
     if count > MOST_BUFFERS:
         raise NotTunableError(f"it has {count} inputs, scalars and outputs; {MOST_BUFFERS} at most")
-
-
-def _outputs(
-    opened: Deserialized, kinds: Mapping[str, Func], sizes: Sizes
-) -> tuple[list[BufferFacts], _Lowered]:
-    """The buffers of all outputs, and the code for them. One that others read is as large as they
-    need it."""
-    regions = {}
-    for func in opened.outputs:
-        extents = sizes.output(func.name(), [arg.name() for arg in func.args()])
-        regions[func.name()] = [(0, extent) for extent in extents]
-    for _ in range(len(regions) + 1):  # each may need more of the one before
-        for func in opened.outputs:
-            buffer = func.output_buffers()[0]  # those of a tuple are alike
-            for number, (least, extent) in enumerate(regions[func.name()]):
-                buffer.dim(number).set_bounds(least, extent)
-        lowered = _lower(opened)
-        found = list(_BEYOND.finditer(lowered.text))
-        for beyond in found:
-            name, at, first, last = beyond.groups()
-            region = regions[name if name in regions else name.rpartition(".")[0]]
-            region[int(at)] = (int(first), int(last) - int(first) + 1)
-        if not found:
-            break
-    else:
-        raise NotTunableError("what its outputs need of one another has no end")
-    buffers = []
-    for func in opened.outputs:
-        mins, extents = zip(*regions[func.name()], strict=True)
-        names = output_names(func.name(), len(func.types()))
-        for name, kind in zip(names, kinds[func.name()].types, strict=True):
-            buffers.append(BufferFacts(name, _dtype(kind, f"output {name}"), mins, extents))
-    return buffers, lowered
 
 
 def _dtype(kind: Type, what: str) -> str:
@@ -319,49 +288,11 @@ def _dtype(kind: Type, what: str) -> str:
     return f"{code}{bits}"
 
 
-def _lowered_text(opened: Deserialized) -> str:
-    opened.pipeline.compile_to_lowered_stmt(
-        _FILE, opened.arguments, hl.StmtOutputFormat.Text, hl.Target(_TARGET)
-    )
-    with open(_FILE, encoding="utf-8", errors="replace") as file:
-        return file.read()
-
-
-def _lower(opened: Deserialized) -> _Lowered:
-    text = _lowered_text(opened)
-    required: dict[str, tuple[tuple[str, str], ...]] = {}
-    for name in opened.inputs:
-        # What a caller that asks for the bounds is told: four numbers a dimension.
-        at = text.find(f"_halide_buffer_init((struct halide_buffer_t *){name}.buffer,")
-        shape = text.find("make_struct(", at)
-        if at < 0 or shape < 0:
-            raise NotTunableError(f"its input {name} is not used")
-        fields = _arguments_of(text, shape + len("make_struct"))
-        required[name] = tuple(zip(fields[0::4], fields[1::4], strict=True))
-    return _Lowered(text, required)
-
-
-def _arguments_of(text: str, start: int) -> tuple[str, ...]:
-    """The arguments between the bracket that opens at ``start`` and the one that closes it."""
-    depth, begin = 0, start + 1
-    found = []
-    for at in range(start, len(text)):
-        char = text[at]
-        if char in "([{":
-            depth += 1
-        elif char in ")]}":
-            depth -= 1
-            if depth == 0:
-                found.append(text[begin:at].strip())
-                break
-        elif char == "," and depth == 1:
-            found.append(text[begin:at].strip())
-            begin = at + 1
-    return tuple(one for one in found if one)
-
-
 def _wrong_in_vectors(
-    opened: Deserialized, helpers: frozenset[str], kinds: Mapping[str, Func]
+    opened: Deserialized,
+    contents: Contents,
+    helpers: Collection[str],
+    buffers: Iterable[BufferFacts],
 ) -> frozenset[str]:
     """Stages that Halide 21 computes wrongly in vectors, or not at all, whatever the schedule.
 
@@ -372,24 +303,38 @@ def _wrong_in_vectors(
     changed, for that of its wider result (``is_interleavable`` in HexagonOptimize.cpp).
     """
     guard = hl.TailStrategy.GuardWithIf
+    dimensions = {name: one.dim for name, one in opened.inputs.items()}
+    for func in opened.outputs:  # the buffers of a tuple are alike
+        dimensions[output_names(func.name(), len(func.types()))[0]] = func.output_buffers()[0].dim
+    for one in buffers:
+        for number, ends in enumerate(zip(one.mins, one.extents, strict=True)):
+            if one.name in dimensions:
+                dimensions[one.name](number).set_bounds(*ends)
     for name, func in opened.stages.items():
-        if name not in helpers and func.args():
+        if name in helpers:
+            continue
+        updates = [*enumerate(contents.funcs[name].updates)]
+        # One loop for each variable; and written into one another, stages grow beyond all measure.
+        func.compute_root().never_partition_all()
+        for number, _ in updates:
+            func.update(number).never_partition_all()
+        if func.args():
             innermost = func.args()[0]
-            updates = [
-                func.update(number)
-                for number, update in enumerate(kinds[name].updates)
-                if is_variable(update.places[0], innermost.name())
-            ]
             # Names that Halide makes of its own (v0) may be those of the pipeline's variables.
             outer, inner = (hl.Var(f"{innermost.name()}_{part}") for part in "oi")
-            for stage in (func, *updates):
+            along = (n for n, one in updates if is_variable(one.places[0], innermost.name()))
+            for stage in (func, *map(func.update, along)):
                 stage.split(innermost, outer, inner, _FEW_LANES, guard).vectorize(inner)
+    opened.pipeline.compile_to_lowered_stmt(
+        _FILE, opened.arguments, hl.StmtOutputFormat.Text, hl.Target(_TARGET)
+    )
     found, producing = set(), ""
-    for line in _lowered_text(opened).splitlines():
-        begun = _PRODUCE.match(line)
-        producing = begun[1] if begun else producing
-        if _WRONG_SHIFT in line or _WIDE_VECTOR.search(line):
-            found.add(producing)
+    with open(_FILE, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            begun = _PRODUCE.match(line)
+            producing = begun[1] if begun else producing
+            if _WRONG_SHIFT in line or _WIDE_VECTOR.search(line):
+                found.add(producing)
     return frozenset(found)
 
 
@@ -409,7 +354,6 @@ _SCALAR = 1
 _BEYOND_BOUND = 16
 """Values of their type that bounds of a clamp leave out at either end until others are chosen: at
 one value for both, all that is clamped would be a constant. Few, for values may be of bytes."""
-_SHORT_NUMBER = re.compile(r"-?\d{1,9}")
 
 
 class Ends(NamedTuple):
@@ -456,13 +400,12 @@ class Sizes:
         self._first, self._dimensions = tuple(extents), tuple(dimensions)
         return self._first
 
-    def ends(self, name: str, number: int, needs: tuple[str, str]) -> Ends:
-        """The ends of input ``name`` along its dimension ``number``, of which ``needs`` (min and
-        extent, as lowered text) is read. Where that is not fixed, its extent is a parameter."""
-        if all(map(_SHORT_NUMBER.fullmatch, needs)):
-            least, extent = map(int, needs)
-            first = min(0, least)
-            return Ends(first, least + extent - first, is_free=False)
+    def ends(self, name: str, number: int, needs: Interval | None = None) -> Ends:
+        """The ends of input ``name`` along its dimension ``number``, where it is read as far as
+        ``needs``. Where that is not fixed, its extent is a parameter."""
+        if needs is not None:
+            first = min(0, needs.low)
+            return Ends(first, needs.high + 1 - first, is_free=False)
         own = self._named(f"{name}_{number}", f"input_{number}")
         usual = self._first[number] if number < len(self._first) else _FREE
         if number >= len(_DEFAULTS):

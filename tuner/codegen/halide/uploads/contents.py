@@ -223,7 +223,7 @@ class _Check:
         funcs = {}
         for node, (name, types, dimensions) in zip(self._root["funcs"], self._funcs, strict=True):
             funcs[name] = _Stage(name, types, dimensions, self._types).func(node, parameters)
-        return Contents(_in_order(funcs), self._outputs, inputs, tables, self._types)
+        return Contents(_in_order(funcs, self._outputs), self._outputs, inputs, tables, self._types)
 
     def _signature(self, func: Node) -> tuple[str, tuple[Type, ...], tuple[str, ...]]:
         where = f"its stage {func['name']}"
@@ -635,8 +635,9 @@ def bounding(contents: Contents) -> dict[str, set[str]]:
     return found
 
 
-def _in_order(funcs: Mapping[str, Func]) -> dict[str, Func]:
-    """The Funcs, each after those that it reads; a definition may not read its own Func."""
+def _in_order(funcs: Mapping[str, Func], outputs: Sequence[str]) -> dict[str, Func]:
+    """The Funcs, each after those that it reads, in the order in which Halide computes them; a
+    definition may not read its own Func."""
     for func in funcs.values():
         own = (node for value in func.values for node in expressions_in(value))
         _require(
@@ -644,10 +645,17 @@ def _in_order(funcs: Mapping[str, Func]) -> dict[str, Func]:
             f"the definition of its stage {func.name} reads itself",
         )
     order: dict[str, Func] = {}
-    waiting = {name: callees(func) for name, func in funcs.items()}
+    needs = {name: sorted(callees(func)) for name, func in funcs.items()}
+    within = set[str]()
+    waiting = [(output, False) for output in reversed(outputs)]
     while waiting:
-        ready = sorted(name for name, needs in waiting.items() if not needs & waiting.keys())
-        _require(bool(ready), f"its stages read one another in a circle: {min(waiting)}")
-        order |= {name: funcs[name] for name in ready}
-        waiting = {name: needs for name, needs in waiting.items() if name not in order}
+        name, is_due = waiting.pop()
+        if is_due:
+            order[name] = funcs[name]
+            within.discard(name)
+        elif name not in order:
+            _require(name not in within, f"its stages read one another in a circle: {name}")
+            within.add(name)
+            waiting.append((name, True))
+            waiting += [(one, False) for one in reversed(needs[name])]
     return order

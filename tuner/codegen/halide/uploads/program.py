@@ -110,15 +110,15 @@ def _type(kind: HalideType) -> Type:
     return Type(bits, code == "int")
 
 
-class _Names:
+class Names:
     """Names of the form for those of Halide, which have dots and dollars."""
 
     def __init__(self, taken: Collection[str] = ()) -> None:
         self._taken = set(taken)
 
-    def within(self) -> _Names:
+    def within(self) -> Names:
         """Names for what is known within a stage or loop only."""
-        return _Names(self._taken)
+        return Names(self._taken)
 
     def fresh(self, wanted: str) -> str:
         """A name like ``wanted`` that no other has."""
@@ -140,7 +140,7 @@ class _Reading:
         tuples = {one: known[f"{one}.0"] for one in contents.outputs if f"{one}.0" in known}
         self._known = {**known, **tuples}
         self._asked = asked(contents)
-        self._names = _Names()
+        self._names = Names()
         self._own: dict[str, str] = {}
         """The names of inputs and tables."""
         self._sizes: dict[str, Variable] = {}
@@ -210,7 +210,7 @@ class _Reading:
         return loops.Stage(arrays, tuple(reversed(axes)), values, updates)
 
     def _update(
-        self, func: Func, update: Update, dimensions: Mapping[str, str], names: _Names
+        self, func: Func, update: Update, dimensions: Mapping[str, str], names: Names
     ) -> loops.Update:
         scope: dict[str, Expr] = {}
         nest = []

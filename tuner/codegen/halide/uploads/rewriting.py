@@ -125,25 +125,6 @@ def _text(node: Node, lets: Mapping[str, Node]) -> str:
     return f"{node['name'] if node.kind == 'Call' else node.kind}({','.join(inner)})"
 
 
-def unmirrored(data: bytes) -> bytes:
-    """``data`` without mirrors: their inputs are read at the coordinates themselves."""
-    root, order = unscheduled(data)
-    for func in order:
-        if func.kind == "Func" and MIRRORS.match(func["name"]):
-            for call in [one for one in _nodes(func["init_def"]) if one.kind == "Call"]:
-                if len(call["args"] or ()) == len(func["args"]):
-                    call.fields["args"] = tuple(_variable(call, name) for name in func["args"])
-    return written(root)
-
-
-def _variable(beside: Node, name: str) -> Node:
-    word = Node("Type", beside.where, {"code": "int", "bits": 32, "lanes": 1})
-    fields = {"defined": False, "domain": None, "predicate": None, "frozen": False}
-    none = Node("ReductionDomain", beside.where, fields)
-    names = {"name": name, "param_name": "", "image_name": ""}
-    return Node("Variable", beside.where, {**names, "type": word, "reduction_domain": none})
-
-
 def _nodes(part: Any) -> Iterator[Node]:
     """All nodes of an expression or definition, each once."""
     waiting, seen = [part], set[int]()
