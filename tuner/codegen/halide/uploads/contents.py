@@ -32,6 +32,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.$]{1,200}")
 _MOST_BUFFER_BYTES = 16 << 20
 _BITS = {"int": (8, 16, 32, 64), "uint": (1, 8, 16, 32, 64)}
 _ARITHMETIC = frozenset((name, one.call_type) for name, one in INTRINSICS.items())
+_UNNUMBERED = re.compile(r"[$\d]+$")
+"""What Halide adds to a name that is taken."""
 _INDEX: Type = ("int", 32)
 _COMPARISONS = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
 BINARY = _COMPARISONS | {"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "And", "Or"}
@@ -94,6 +96,35 @@ def checked(data: bytes) -> Contents:
     return _Check(root, order).contents()
 
 
+def described(data: bytes) -> dict[str, Any]:
+    """The JSON form of the ``PipelineDescription`` of ``data``. Raises what ``checked`` does."""
+    contents = checked(data)
+    wrappers = {f"{name}_im" for name in contents.inputs}
+    inputs = sorted(contents.inputs.items(), key=lambda one: (one[1][1] < 0, one[0]))
+    return {
+        "stages": [
+            {
+                "name": name,
+                "dimensions": func.dimensions,
+                "types": [f"{code}{bits}" for code, bits in func.types],
+                "updates": len(func.updates),
+            }
+            for name, func in contents.funcs.items()
+            if name.partition("$")[0] not in wrappers
+        ],
+        "inputs": [
+            {
+                "name": name,
+                "type": "{}{}".format(*kind),
+                "dimensions": max(rank, 0),
+                "is_buffer": rank >= 0,
+            }
+            for name, (kind, rank) in inputs
+        ],
+        "outputs": contents.outputs,
+    }
+
+
 def _require(fits: bool, reason: str) -> None:
     if not fits:
         raise DamagedError(reason)
@@ -130,7 +161,7 @@ def expressions_in(root: Node) -> Iterator[Node]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting += parts_of(node)
+        waiting += reversed(parts_of(node))
 
 
 def is_read(call: Node) -> bool:
@@ -566,10 +597,12 @@ def _table(node: Node) -> tuple[str, Table]:
     return name, Table(kind, mins, extents, strides, bytes(node["data"]))
 
 
-def callees(func: Func) -> set[str]:
-    """The other Funcs that a Func reads."""
+def _callees(func: Func) -> list[str]:
+    """The other Funcs that a Func reads, in the order in which Halide visits them."""
     nodes = (node for root in definitions_of(func) for node in expressions_in(root))
-    return {node["name"] for node in nodes if is_call_to_func(node)} - {func.name}
+    names = dict.fromkeys(node["name"] for node in nodes if is_call_to_func(node))
+    names.pop(func.name, None)
+    return sorted(names, key=lambda name: _UNNUMBERED.sub("", name))
 
 
 def definitions_of(func: Func) -> Iterator[Node]:
@@ -645,7 +678,7 @@ def _in_order(funcs: Mapping[str, Func], outputs: Sequence[str]) -> dict[str, Fu
             f"the definition of its stage {func.name} reads itself",
         )
     order: dict[str, Func] = {}
-    needs = {name: sorted(callees(func)) for name, func in funcs.items()}
+    needs = {name: _callees(func) for name, func in funcs.items()}
     within = set[str]()
     waiting = [(output, False) for output in reversed(outputs)]
     while waiting:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import halide as hl
 
@@ -69,32 +68,3 @@ def _functions(pipeline: hl.Pipeline) -> list[hl.Func]:
         except hl.HalideError:
             break
     return found
-
-
-def described(data: bytes) -> dict[str, Any]:
-    """All that is visible without lowering: the JSON form of ``PipelineDescription``."""
-    opened = deserialized(data)
-    wrappers = {f"{name}_im" for name in opened.inputs}
-    return {
-        "stages": [
-            _stage(f) for name, f in opened.stages.items() if name.partition("$")[0] not in wrappers
-        ],
-        "inputs": [
-            *(_input(n, one.type(), one.dimensions(), True) for n, one in opened.inputs.items()),
-            *(_input(n, one.type(), 0, False) for n, one in opened.scalars.items()),
-        ],
-        "outputs": [f.name() for f in opened.outputs],
-    }
-
-
-def _stage(func: hl.Func) -> dict[str, Any]:
-    return {
-        "name": func.name(),
-        "dimensions": [arg.name() for arg in func.args()],
-        "types": [str(one) for one in func.types()],
-        "updates": func.num_update_definitions(),
-    }
-
-
-def _input(name: str, kind: hl.Type, dimensions: int, is_buffer: bool) -> dict[str, Any]:
-    return {"name": name, "type": str(kind), "dimensions": dimensions, "is_buffer": is_buffer}

@@ -65,7 +65,7 @@ def answer_to(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
 
         named = ("pipeline_bytes", "inputs", "scalars", "outputs")
         return reference(data, **{name: arguments[name] for name in named})
-    from tuner.codegen.halide.uploads.deserialized import described
+    from tuner.codegen.halide.uploads.contents import described
 
     return json.dumps(described(data)).encode(errors="replace")
 
@@ -139,7 +139,7 @@ def serve(idle_s: float = _IDLE_S) -> None:
 
 def main() -> None:
     """Loads everything that a child needs, while files can be opened, then serves."""
-    for module in ("analysis", "deserialized", "reference"):
+    for module in ("analysis", "reference"):
         import_module(f"tuner.codegen.halide.uploads.{module}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     try:
