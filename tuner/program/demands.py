@@ -346,9 +346,10 @@ class _Counting:
         if known_of is None or self._weight(read.indices, read.certain) > self._weight(*known_of):
             self._known[stage.name] = (read.indices, read.certain)
 
-    def _weight(self, indices: Sequence[_Index], certain: bool) -> tuple[bool, int, int]:
-        """Of equal reads the one where the loops are: edges take least of it."""
-        return certain, self._distinct(indices), -sum(abs(one.low) for one in indices)
+    def _weight(self, indices: Sequence[_Index], certain: bool) -> tuple[bool, int, int, int]:
+        """Of equal reads one that is told in full, where the loops are: edges take least of it."""
+        told = sum(one.terms is not None for one in indices)
+        return certain, self._distinct(indices), told, -sum(abs(one.low) for one in indices)
 
     # Work
 
