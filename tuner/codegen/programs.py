@@ -20,6 +20,7 @@ from tuner.program.normal import normalized
 from tuner.program.plain_c import (
     FEW,
     Order,
+    PlainC,
     c_name,
     channels_apart,
     has_rows_of_sums,
@@ -157,8 +158,8 @@ class Fitted:
             *([Knob(_STAGES, staged, _STAGES_DOC)] if len(staged) > 1 else ()),
         )
 
-    def source(self, problem: Problem, config: Config) -> str:
-        """The C of a config."""
+    def code(self, config: Config) -> PlainC:
+        """The C of a config, between :attr:`buffers` and :attr:`scalars`."""
         bounds, found = self._staged[str(config.get(_STAGES) or "stored")]
         loops = str(config.get(LOOPS))
         order = Order(
@@ -167,7 +168,11 @@ class Fitted:
             pixels=loops == "pixels",
             block=SQUARES.get(loops, 0),
         )
-        code = plain_c(bounds, self._firsts, order, found)
+        return plain_c(bounds, self._firsts, order, found)
+
+    def source(self, problem: Problem, config: Config) -> str:
+        """The same as a function."""
+        code = self.code(config)
         return wrapped(problem, self.buffers, {}, code.loops, code.functions, self.scalars)
 
     @property

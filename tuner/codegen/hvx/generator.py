@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tuner import program
 from tuner.codegen import wrapping
+from tuner.codegen.hvx.counting import Histogram
 from tuner.codegen.hvx.plan import VECTORS, NoPlanError, Plan, RefusedError
 from tuner.codegen.hvx.strips import Stencil
 from tuner.codegen.hvx.turning import Turn
@@ -20,7 +21,7 @@ from tuner.program import Program, ProgramError
 from tuner.records.candidate import Problem
 from tuner.space import Config, Space
 
-_KINDS: tuple[type[Plan], ...] = (Turn, Stencil)
+_KINDS: tuple[type[Plan], ...] = (Turn, Histogram, Stencil)
 """Plans; the first that reads a program makes its code."""
 _KEPT = 256
 _NO_RENAMING = ("-mllvm", "-break-anti-dependencies=none", "-mllvm", "-disable-copyprop")
@@ -110,7 +111,7 @@ def _buffers(kernel: Kernel, problem: Problem) -> tuple[BufferSpec, ...]:
 @lru_cache(maxsize=1)
 def _own_code() -> str:
     """Names the code that decides what C is written of a program, and how that is read."""
-    own = sorted(Path(__file__).parent.glob("*.py"))
+    own = sorted(p for p in Path(__file__).parent.iterdir() if p.suffix in (".py", ".h"))
     readers = sorted(Path(str(program.__file__)).parent.glob("*.py"))
     paths = [*own, *readers, Path(str(wrapping.__file__)), PRELUDE]
     return digest_of_bytes(b"\0".join(path.read_bytes() for path in paths))
