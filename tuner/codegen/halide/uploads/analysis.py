@@ -15,7 +15,12 @@ from typing import Any, NamedTuple
 import halide as hl
 import numpy as np
 
-from tuner.codegen.halide.uploads.answers import MOST_BUFFERS, NotTunableError, output_names
+from tuner.codegen.halide.uploads.answers import (
+    MOST_BUFFERS,
+    MOST_TUNED_STAGES,
+    NotTunableError,
+    output_names,
+)
 from tuner.codegen.halide.uploads.contents import (
     Contents,
     Func,
@@ -111,6 +116,8 @@ def analyse(
         for name in own.funcs
         if name not in described.helpers
     ]
+    if len(stages) > MOST_TUNED_STAGES:
+        raise NotTunableError(f"it has {len(stages)} stages; {MOST_TUNED_STAGES} at most")
     inputs, outputs = list(map(sizes.loose, inputs)), list(map(sizes.loose, outputs))
     inputs = list(map(sizes.ranged, inputs))
     found = _chosen(pinned(data, told), contents, program, sizes, scalars)
