@@ -13,11 +13,11 @@ Where nothing is read farther beyond an edge than the edge is long, a sum does (
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from tuner.codegen.halide.uploads.serialized import Node, written
+from tuner.codegen.halide.uploads.serialized import Node, fresh, written
 from tuner.codegen.halide.uploads.unscheduling import unscheduled
 
 MIRRORS = re.compile(r"mirror_(?:image|interior)\b")
@@ -95,11 +95,11 @@ def _fold(node: Node, lets: Mapping[str, Node]) -> None:
     v, e, m = sorted(names, key=lambda name: (".min." in name, ".extent." in name))
 
     def made(kind: str, a: Node, b: Node) -> Node:
-        return Node(kind, node.where, {"a": a, "b": b})
+        return fresh(kind, node.where, a=a, b=b)
 
     def number(value: int) -> Node:
-        word = Node("Type", node.where, {"code": "int", "bits": 32, "lanes": 1})
-        return Node("IntImm", node.where, {"value": value, "type": word})
+        word = fresh("Type", node.where, bits=32)
+        return fresh("IntImm", node.where, value=value, type=word)
 
     for left_out, mirror in _MIRROR.items():
         if text == _COORDINATE.replace("{mirror}", mirror).format(v=v, m=m, e=e):
@@ -200,21 +200,13 @@ def written_out(node: Node) -> Iterator[Hashable]:
 
 
 def _distance_to_zero(value: Node) -> Node:
-    def byte() -> Node:
-        return Node("Type", value.where, {"code": "uint", "bits": 8, "lanes": 1})
-
-    args: Sequence[Node] = (
-        value,
-        Node("UIntImm", value.where, {"value": 0, "type": byte()}),
+    where = value.where
+    zero = fresh("UIntImm", where, value=0, type=value["type"])
+    return fresh(
+        "Call",
+        where,
+        name="absd",
+        args=(value, zero),
+        call_type="PureIntrinsic",
+        type=value["type"],
     )
-    fields = {
-        "name": "absd",
-        "args": args,
-        "call_type": "PureIntrinsic",
-        "func_index": -1,
-        "value_index": 0,
-        "image_name": "",
-        "param_name": "",
-        "type": byte(),
-    }
-    return Node("Call", value.where, fields)

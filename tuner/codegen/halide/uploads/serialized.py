@@ -95,6 +95,24 @@ def read(data: bytes) -> tuple[Node, list[Node]]:
     return found[0], order
 
 
+def fresh(kind: str, where: str, **given: Any) -> Node:
+    """A table with the fields ``given``, and otherwise what Halide writes where nothing is said."""
+    usual = {one.name: _usual(one, where) for one in TABLES[kind] if one.name not in given}
+    return Node(kind, where, {**usual, **given})
+
+
+def _usual(one: Field, where: str) -> Any:
+    if one.is_vector:
+        return b"" if one.type == "uint8" else ()
+    if not one.is_required:
+        return None
+    if one.type in ENUMS:
+        return ENUMS[one.type][0]
+    if one.type in SCALARS:
+        return {"stage_index": -1, "func_index": -1, "lanes": 1}.get(one.name, 0)
+    return "" if one.type == "string" else fresh(_OTHERWISE.get(one.type, one.type), where)
+
+
 def written(root: Node) -> bytes:
     """The bytes of which :func:`read` makes ``root``. What is counted there and not read is empty.
 
@@ -356,6 +374,7 @@ _EXPRESSIONS = (
     "Broadcast Let Call Variable Shuffle VectorReduce UndefinedExpr"
 )
 UNIONS = {"Expr": tuple(_EXPRESSIONS.split())}
+_OTHERWISE = {"Expr": "UndefinedExpr"}
 
 _TABLES = {
     "UndefinedExpr": "",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tuner.codegen.halide.uploads.answers import MOST_DIMENSIONS
-from tuner.codegen.halide.uploads.serialized import Node, read, written
+from tuner.codegen.halide.uploads.serialized import Node, fresh, read, written
 
 
 def unscheduled(data: bytes) -> tuple[Node, list[Node]]:
@@ -51,23 +51,11 @@ def is_parallel(data: bytes) -> bool:
 
 
 def _reset_func(func: Node) -> None:
-    schedule, where = func["func_schedule"], func.where
+    where = func.where
     func.fields |= dict.fromkeys(("trace_loads", "trace_stores", "trace_realizations"), False)
     func.fields["trace_tags"] = ()
-    schedule.fields |= {
-        "store_level": _level(where),
-        "compute_level": _level(where),
-        "hoist_storage_level": _level(where),
-        "storage_dims": tuple(_storage(where, name) for name in func["args"]),
-        "bounds": (),
-        "estimates": (),
-        "wrappers": (),
-        "memory_type": "auto",
-        "memoized": False,
-        "async": False,
-        "ring_buffer": Node("UndefinedExpr", where),
-        "memoize_eviction_key": Node("UndefinedExpr", where),
-    }
+    dims = tuple(fresh("StorageDim", where, var=name) for name in func["args"])
+    func.fields["func_schedule"] = fresh("FuncSchedule", where, storage_dims=dims)
 
 
 def _reset_buffer(parameter: Node) -> None:
@@ -75,10 +63,9 @@ def _reset_buffer(parameter: Node) -> None:
     lie next to each other goes without saying in Halide, and is kept in the same place."""
     where = parameter.where
     for dimension, constraint in enumerate(parameter["buffer_constraints"] or ()):
-        constraint.fields |= {n: Node("UndefinedExpr", where) for n in constraint.fields}
-        if dimension == 0:
-            int32 = Node("Type", where, {"code": "int", "bits": 32, "lanes": 1})
-            constraint.fields["stride"] = Node("IntImm", where, {"value": 1, "type": int32})
+        one = fresh("IntImm", where, value=1, type=fresh("Type", where, bits=32))
+        stride = {"stride": one} if dimension == 0 else {}
+        constraint.fields |= fresh("BufferConstraint", where, **stride).fields
     alignment = max(parameter["type"]["bits"] // 8, 1)
     parameter.fields |= {"memory_type": "auto", "host_alignment": alignment}
 
@@ -106,22 +93,15 @@ def _external(root: Node) -> Sequence[Node]:
 
 def _buffer(external: Node) -> Node:
     where = external.where
-    undefined = ("min", "extent", "stride", "min_estimate", "extent_estimate")
-    constraints = tuple(
-        Node("BufferConstraint", where, {n: Node("UndefinedExpr", where) for n in undefined})
-        for _ in range(min(max(external["dimensions"], 0), MOST_DIMENSIONS + 1))
-    )
-    scalar = ("scalar_default", "scalar_min", "scalar_max", "scalar_estimate")
-    fields = {
-        "defined": True,
+    rank = min(max(external["dimensions"], 0), MOST_DIMENSIONS + 1)
+    return fresh(
+        "Parameter",
+        f"the buffer of {external['name'][:60]}",
         **{name: external[name] for name in ("is_buffer", "type", "dimensions", "name")},
-        "host_alignment": 1,
-        "buffer_constraints": constraints,
-        "memory_type": "auto",
-        "scalar_data": 0,
-        **dict.fromkeys(scalar),
-    }
-    return Node("Parameter", f"the buffer of {external['name'][:60]}", fields)
+        defined=True,
+        host_alignment=1,
+        buffer_constraints=tuple(fresh("BufferConstraint", where) for _ in range(rank)),
+    )
 
 
 def _loops(func: Node, update: Node, rvars: Sequence[str]) -> tuple[str, ...]:
@@ -137,21 +117,15 @@ def _loops(func: Node, update: Node, rvars: Sequence[str]) -> tuple[str, ...]:
 def _reset_stage(definition: Node, loops: Sequence[str], rvars: Sequence[str] = ()) -> None:
     schedule, where = definition["stage_schedule"], definition.where
     kinds = {name: _kind_of(name, schedule["dims"]) for name in rvars}
-    fuse = {"fuse_level": _level(where, locked=True), "align_dimension_names": ()}
+    dims = tuple(
+        fresh("Dim", where, var=name, dim_type=kinds.get(name, "pure_var"))
+        for name in (*loops, "__outermost")
+    )
+    level = fresh("FuseLoopLevel", where, fuse_level=fresh("LoopLevel", where, locked=True))
     definition.fields["specializations"] = ()
-    schedule.fields |= {
-        "splits": (),
-        "dims": tuple(
-            _dim(where, name, kinds.get(name, "pure_var")) for name in (*loops, "__outermost")
-        ),
-        "prefetches": (),
-        "fuse_level": Node("FuseLoopLevel", where, {**fuse, "align_strategies": b""}),
-        "fused_pairs": (),
-        "touched": False,
-        "allow_race_conditions": False,
-        "atomic": False,
-        "override_atomic_associativity_test": False,
-    }
+    definition.fields["stage_schedule"] = fresh(
+        "StageSchedule", where, rvars=schedule["rvars"], dims=dims, fuse_level=level
+    )
 
 
 def _kind_of(reduction: str, dims: Sequence[Node]) -> str:
@@ -159,21 +133,6 @@ def _kind_of(reduction: str, dims: Sequence[Node]) -> str:
     of it: a split names them after it."""
     of_it = [one for one in dims if one["var"].partition(".")[0] == reduction]
     return str(of_it[0]["dim_type"]) if of_it else "impure_rvar"
-
-
-def _level(where: str, loop: str = "", *, locked: bool = False) -> Node:
-    fields = {"func_name": "", "stage_index": -1, "var_name": loop, "is_rvar": False}
-    return Node("LoopLevel", where, {**fields, "locked": locked})
-
-
-def _storage(where: str, name: str) -> Node:
-    undefined = {n: Node("UndefinedExpr", where) for n in ("alignment", "bound", "fold_factor")}
-    return Node("StorageDim", where, {"var": name, **undefined, "fold_forward": False})
-
-
-def _dim(where: str, name: str, kind: str) -> Node:
-    usual = {"for_type": "serial", "device_api": "none", "dim_type": kind}
-    return Node("Dim", where, {"var": name, **usual, "partition_policy": "auto"})
 
 
 def _leave_out_uncalled(root: Node) -> None:
