@@ -326,6 +326,18 @@ def row_mean(hl: Any) -> Any:
     return out
 
 
+def row_energy(hl: Any) -> Any:
+    """Rows and the sums of their squares, of any width."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = hl.ImageParam(hl.UInt(8), 2, "image")
+    along = hl.RDom([(0, image.dim(0).extent())], "along")
+    sums, out = hl.Func("sums"), hl.Func("out")
+    sums[y] = hl.i32(0)
+    sums[y] += hl.i32(image[along, y]) * hl.i32(image[along, y])
+    out[x, y] = hl.u8_sat(hl.i32(image[x, y]) + (sums[y] >> 16))
+    return out
+
+
 def requantized(hl: Any) -> Any:
     """A product of bytes in 32 bits, rounded and shifted down to a byte."""
     x, y = hl.Var("x"), hl.Var("y")

@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from dataclasses import asdict
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
@@ -108,7 +109,11 @@ class PipelineKernel(Kernel):
         return self._analysed(self._sizes(problem.workload.params), is_open)
 
     def _facts_of(self, problem: Problem) -> PipelineFacts:
-        return self._analysis_of(problem).facts
+        """What is scheduled, with the extents of those reductions that have one in all calls."""
+        facts = self._analysis_of(problem).facts
+        for other in self.other_shapes(problem):
+            facts = facts.varying(self._analysed(self._sizes(other), True).facts)
+        return facts
 
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]:
         facts = self.facts(params)
@@ -236,8 +241,6 @@ class PipelineKernel(Kernel):
 
     def space(self, problem: Problem) -> Space:
         facts = self._facts_of(problem)
-        for other in self.other_shapes(problem):
-            facts = facts.varying(self._analysed(self._sizes(other), True).facts)
         parallel = self._is_parallel(problem.workload.params)
         return _space(self.name, facts, problem.target, _whole_bytes(problem), parallel)
 
@@ -285,9 +288,10 @@ class PipelineKernel(Kernel):
             return ProgramError(str(error))
 
     def attachment(self, problem: Problem) -> dict[str, Any]:
+        stages = [asdict(stage) for stage in self._facts_of(problem).stages]
         return {
             "pipeline": base64.b64encode(self.data).decode(),
-            "analysis": dict(self._analysis_of(problem).form),
+            "analysis": {**self._analysis_of(problem).form, "stages": stages},
         }
 
 

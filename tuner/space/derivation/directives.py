@@ -167,7 +167,7 @@ def _schedule_updates(steps: Steps, roles: Roles, role: Role, config: Config) ->
         stage = steps.stage(role.facts.name, number)
         form = config.get(f"form_{role.key}_{number}", "plain")
         unrolled = str(config.get(f"unroll_{role.key}_{number}", "off"))
-        if form in ("rfactor", "quads"):
+        if form in ("rfactor", "quads", "atomic"):
             _rfactor(steps, stage, roles, role, number, config)
         elif role.vectorized(update):
             _vector_update(stage, roles, role, number, update, config)
@@ -227,13 +227,18 @@ def _rfactor(
     steps: Steps, stage: Stage, roles: Roles, role: Role, number: int, config: Config
 ) -> None:
     """One partial reduction for each lane, in vectors; the update then reduces the lanes, which
-    LLVM makes a tree of."""
+    LLVM makes a tree of. ``atomic`` reduces each vector by itself."""
     update, lanes = role.facts.updates[number], config.integer("lanes")
-    rvar, quads = update.across, config.text(f"form_{role.key}_{number}") == "quads"
+    form = config.text(f"form_{role.key}_{number}")
+    rvar, quads = update.across, form == "quads"
     lane, rest, four = f"{rvar}_lane", f"{rvar}_rest", f"{rvar}_four"
     partial, var = f"partial_{role.key}_{number}", f"lane_{role.key}_{number}"
-    guard = TailStrategy.GUARD_WITH_IF if dict(update.rvars)[rvar] % lanes else None
+    extent = dict(update.rvars)[rvar]
+    guard = None if extent and extent % lanes == 0 else TailStrategy.PREDICATE
     stage.split(rvar, rest, lane, lanes, guard)
+    if form == "atomic":
+        stage.atomic().vectorize(lane)
+        return
     if quads:
         stage.split(lane, lane, four, _QUAD)
         lanes //= _QUAD
@@ -250,5 +255,5 @@ def _rfactor(
     if quads:
         sums.atomic().vectorize(four)
     sums.vectorize(var, lanes)
-    if guard is None and dict(update.rvars)[rvar] <= _MOST_UNROLLED * config.integer("lanes"):
+    if guard is None and extent <= _MOST_UNROLLED * config.integer("lanes"):
         sums.unroll(rest)

@@ -272,7 +272,12 @@ def _update_knobs(roles: Roles, role: Role, number: int, update: UpdateFacts) ->
 
 def _forms(roles: Roles, role: Role, update: UpdateFacts) -> tuple[str, ...]:
     # Element by element rows take five times as long, and LLVM makes wrong code of some.
-    found = ["rfactor" if role.can_rfactor(update, roles.lanes) else "plain"]
+    found = ["plain"]
+    if role.can_rfactor(update, roles.lanes):
+        found = ["rfactor"]
+        extent = dict(update.rvars)[update.across]
+        if not extent or extent % roles.lanes:
+            found.append("atomic")  # Halide 21 fails on guarded partial sums of products
     if role.can_quads(update, roles.lanes):
         found.append("quads")
     if role.can_vrmpy(update):
@@ -665,8 +670,9 @@ def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Co
                     f"bytes of {name} that are narrowed where a vrmpy reads them: wrong code",
                 )
         if role.can_rfactor(update, roles.lanes):
-            even = f"{dict(update.rvars)[update.across]} % lanes == 0"
+            extent = dict(update.rvars)[update.across]
+            even = f"{extent} % lanes == 0 or " if extent else ""
             yield Constraint(
-                f"{form} == 'plain' or {even} or ({form} == 'rfactor' and lanes == {roles.lanes})",
+                f"{form} == 'plain' or {even}({form} != 'quads' and lanes == {roles.lanes})",
                 "guards of vrmpy sums go lane by lane, those of vectors of two registers are wrong",
             )
