@@ -395,11 +395,7 @@ PIPELINES = {
         _IMAGE,
         "62 sums of 16 and 32 bits for each byte, as it is written",
     ),
-    "integral image": Everyday(
-        integral,
-        _IMAGE,
-        "a running sum along rows is serial: no schedule makes a tree of it",
-    ),
+    "integral image": Everyday(integral, _IMAGE),
     "Laplacian, 3 levels": Everyday(
         laplacian,
         {"x": 128, "y": 16, "coarse_x": 256, "coarse_y": 32, "fine_x": 512, "fine_y": 64},

@@ -2,6 +2,7 @@
 
 ``strips`` plans stencils: ``stencils`` reads what an output pixel is (``pixel``), ``lowering``
 makes HVX operations of the expression, ``sliding`` decides what stays in registers from row to row,
-and ``writing`` makes C of both. ``turning`` plans arrays whose axes change places, and ``counting``
-histograms. ``generator`` is the code generator ``hvx``, which registers them.
+and ``writing`` makes C of both. ``turning`` plans arrays whose axes change places, ``counting``
+histograms, and ``scanning`` running sums. ``generator`` is the code generator ``hvx``, which
+registers them.
 """

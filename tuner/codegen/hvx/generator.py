@@ -9,6 +9,7 @@ from tuner import program
 from tuner.codegen import wrapping
 from tuner.codegen.hvx.counting import Histogram
 from tuner.codegen.hvx.plan import VECTORS, NoPlanError, Plan, RefusedError
+from tuner.codegen.hvx.scanning import Scan
 from tuner.codegen.hvx.strips import Stencil
 from tuner.codegen.hvx.turning import Turn
 from tuner.codegen.wrapping import PRELUDE, declaration, wrapped
@@ -21,7 +22,7 @@ from tuner.program import Program, ProgramError
 from tuner.records.candidate import Problem
 from tuner.space import Config, Space
 
-_KINDS: tuple[type[Plan], ...] = (Turn, Histogram, Stencil)
+_KINDS: tuple[type[Plan], ...] = (Turn, Histogram, Scan, Stencil)
 """Plans; the first that reads a program makes its code."""
 _KEPT = 256
 _NO_RENAMING = ("-mllvm", "-break-anti-dependencies=none", "-mllvm", "-disable-copyprop")
