@@ -25,7 +25,12 @@ from tuner.codegen.halide.uploads.answers import (
     NotTunableError,
 )
 from tuner.codegen.halide.uploads.intrinsics import BOOL, INTRINSICS, Type
-from tuner.codegen.halide.uploads.serialized import SERIALIZATION_VERSION, DamagedError, Node
+from tuner.codegen.halide.uploads.serialized import (
+    SERIALIZATION_VERSION,
+    DamagedError,
+    Node,
+    written_out,
+)
 from tuner.codegen.halide.uploads.unscheduling import unscheduled
 
 _NAME = re.compile(r"[A-Za-z0-9_.$]{1,200}")
@@ -198,21 +203,7 @@ def parts_of(node: Node) -> list[Node]:
 
 def alike(a: Sequence[Node], b: Sequence[Node]) -> bool:
     """Whether two lists of expressions are the same, word for word."""
-    waiting = list(zip(a, b, strict=True))
-    while waiting:
-        one, other = waiting.pop()
-        parts, others = parts_of(one), parts_of(other)
-        if one.kind != other.kind or _plain(one) != _plain(other) or len(parts) != len(others):
-            return False
-        waiting += zip(parts, others, strict=True)
-    return True
-
-
-def _plain(node: Node) -> list[Any]:
-    """The fields of an expression, without the expressions in it."""
-    values = [value for value in node.fields.values() if not isinstance(value, Node | tuple)]
-    kind = node.fields.get("type")
-    return [*values, *(kind.fields.values() if kind is not None else ())]
+    return [*map(tuple, map(written_out, a))] == [*map(tuple, map(written_out, b))]
 
 
 class _Check:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import halide as hl
 
-from tuner.codegen.halide.uploads.answers import MOST_INPUTS, MOST_STAGES
 from tuner.codegen.halide.uploads.contents import checked
 from tuner.codegen.halide.uploads.rewriting import rewritten
 
@@ -44,27 +43,16 @@ def deserialized(data: bytes, change: Callable[[bytes], bytes] = bytes) -> Deser
     The parameters are new ones of the same names: those in the bytes cannot be told apart from
     numbers when a promise is made of their strides, nor set, and carry promises of their own.
     """
-    checked(data)
+    funcs = checked(data).funcs
     data = change(rewritten(data))
     found = hl.deserialize_parameters(data)
     inputs = {n: hl.ImageParam(p.type(), p.dimensions(), n) for n, p in found.items() if _is(p)}
     scalars = {n: hl.Param(p.type(), n) for n, p in found.items() if not _is(p)}
     own = {name: param.parameter() for name, param in {**inputs, **scalars}.items()}
     pipeline = hl.deserialize_pipeline(data, own)
-    stages = {func.name(): func for func in _functions(pipeline)}
+    stages = {func.name(): func for func in map(pipeline.get_func, range(len(funcs)))}
     return Deserialized(pipeline, inputs, scalars, stages)
 
 
 def _is(parameter: hl.Parameter) -> bool:
     return bool(parameter.is_buffer())
-
-
-def _functions(pipeline: hl.Pipeline) -> list[hl.Func]:
-    """All Funcs. Halide tells their number only by refusing the next index."""
-    found: list[hl.Func] = []
-    while len(found) <= MOST_STAGES + MOST_INPUTS:
-        try:
-            found.append(pipeline.get_func(len(found)))
-        except hl.HalideError:
-            break
-    return found

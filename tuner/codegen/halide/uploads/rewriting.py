@@ -15,9 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any
 
-from tuner.codegen.halide.uploads.serialized import Node, fresh, written
+from tuner.codegen.halide.uploads.serialized import Node, fresh, tables_in, written, written_out
 from tuner.codegen.halide.uploads.unscheduling import unscheduled
 
 MIRRORS = re.compile(r"mirror_(?:image|interior)\b")
@@ -55,7 +54,7 @@ def mirrored(data: bytes) -> bytes:
     root, order = unscheduled(data)
     for func in order:
         if func.kind == "Func" and MIRRORS.match(func["name"]):
-            nodes = list(_nodes(func["init_def"]))
+            nodes = list(tables_in(func["init_def"]))
             lets = {node["name"]: node["value"] for node in nodes if node.kind == "Let"}
             for node in nodes:
                 if node.kind == "Select":
@@ -68,7 +67,7 @@ def mirrored(data: bytes) -> bytes:
 
 
 def _uses(part: Node, name: str) -> bool:
-    return any(node.kind == "Variable" and node["name"] == name for node in _nodes(part))
+    return any(node.kind == "Variable" and node["name"] == name for node in tables_in(part))
 
 
 _COORDINATE = (
@@ -89,7 +88,9 @@ def _fold(node: Node, lets: Mapping[str, Node]) -> None:
     """Has ``node``, if it is such a coordinate, fold once. The smaller of two distances has bounds
     that Halide finds: that of a remainder are the whole extent."""
     text = _text(node, lets)
-    names = {n["name"]: n for n in _nodes(node) if n.kind == "Variable" and n["name"] not in lets}
+    names = {
+        n["name"]: n for n in tables_in(node) if n.kind == "Variable" and n["name"] not in lets
+    }
     if len(names) != 3:
         return
     v, e, m = sorted(names, key=lambda name: (".min." in name, ".extent." in name))
@@ -123,19 +124,6 @@ def _text(node: Node, lets: Mapping[str, Node]) -> str:
     parts = node["args"] if node.kind == "Call" else node.fields.values()
     inner = (_text(one, lets) for one in parts if isinstance(one, Node) and one.kind != "Type")
     return f"{node['name'] if node.kind == 'Call' else node.kind}({','.join(inner)})"
-
-
-def _nodes(part: Any) -> Iterator[Node]:
-    """All nodes of an expression or definition, each once."""
-    waiting, seen = [part], set[int]()
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, tuple):
-            waiting += one
-        elif isinstance(one, Node) and id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            waiting += one.fields.values()
 
 
 def _beside(total: Node) -> Iterator[Node]:
@@ -181,22 +169,6 @@ def _offset(index: Node) -> int:
     if sign and index["b"].kind == "IntImm":
         return int(sign * index["b"]["value"])
     return int(index["a"]["value"]) if sign == 1 and index["a"].kind == "IntImm" else 0
-
-
-def written_out(node: Node) -> Iterator[Hashable]:
-    """All parts of an expression, outermost first: the same for two that are written alike.
-    Without recursion, for an upload may be nested deeply."""
-    waiting: list[Any] = [node]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, Node):
-            yield one.kind
-            waiting += one.fields.values()
-        elif isinstance(one, tuple):
-            yield len(one)
-            waiting += one
-        else:
-            yield one
 
 
 def _distance_to_zero(value: Node) -> Node:

@@ -14,7 +14,7 @@ loads and vectors exist in lowered code only.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +93,35 @@ def read(data: bytes) -> tuple[Node, list[Node]]:
             if isinstance(value, list):
                 node.fields[name] = tuple(value)
     return found[0], order
+
+
+def tables_in(root: Node) -> Iterator[Node]:
+    """``root`` and all tables in it, each before those in it."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for value in node.fields.values():
+            if isinstance(value, Node):
+                waiting.append(value)
+            elif isinstance(value, tuple):
+                waiting += (one for one in value if isinstance(one, Node))
+
+
+def written_out(node: Node) -> Iterator[Hashable]:
+    """All parts of an expression, outermost first: the same for two that are written alike.
+    Without recursion, for an upload may be nested deeply."""
+    waiting: list[Any] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Node):
+            yield one.kind
+            waiting += one.fields.values()
+        elif isinstance(one, tuple):
+            yield len(one)
+            waiting += one
+        else:
+            yield one
 
 
 def fresh(kind: str, where: str, **given: Any) -> Node:

@@ -22,8 +22,7 @@ from tuner.codegen.halide.uploads.contents import (
     is_variable,
 )
 from tuner.codegen.halide.uploads.intrinsics import Type
-from tuner.codegen.halide.uploads.rewriting import written_out
-from tuner.codegen.halide.uploads.serialized import Node
+from tuner.codegen.halide.uploads.serialized import Node, written_out
 from tuner.program.bounds import Box
 from tuner.space.derivation.facts import EVERY_DIMENSION, StageFacts, UpdateFacts
 

@@ -10,10 +10,10 @@ that was uploaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tuner.codegen.halide.uploads.answers import MOST_DIMENSIONS
-from tuner.codegen.halide.uploads.serialized import Node, fresh, read, written
+from tuner.codegen.halide.uploads.serialized import Node, fresh, read, tables_in, written
 
 
 def unscheduled(data: bytes) -> tuple[Node, list[Node]]:
@@ -35,7 +35,7 @@ def unscheduled(data: bytes) -> tuple[Node, list[Node]]:
     for parameter in root["parameters"]:
         _reset_buffer(parameter)
     _leave_out_uncalled(root)
-    return root, list(_tables(root))
+    return root, list(tables_in(root))
 
 
 def without_schedule(data: bytes) -> bytes:
@@ -47,7 +47,7 @@ def without_schedule(data: bytes) -> bytes:
 def is_parallel(data: bytes) -> bool:
     """Whether the schedule of the pipeline in ``data``, which was checked, has parallel loops."""
     root, _ = read(data)
-    return any(one.kind == "Dim" and one["for_type"] == "parallel" for one in _tables(root))
+    return any(one.kind == "Dim" and one["for_type"] == "parallel" for one in tables_in(root))
 
 
 def _reset_func(func: Node) -> None:
@@ -143,7 +143,7 @@ def _leave_out_uncalled(root: Node) -> None:
         name = waiting.pop()
         if name in funcs and name not in needed:
             needed.add(name)
-            called = (node["name"] for node in _tables(funcs[name]) if node.kind == "Call")
+            called = (node["name"] for node in tables_in(funcs[name]) if node.kind == "Call")
             waiting += called
     if len(needed) < len(funcs):
         kept = tuple(one for one in root["funcs"] if one["name"] in needed)
@@ -153,7 +153,7 @@ def _leave_out_uncalled(root: Node) -> None:
         order = tuple(name for name in root["func_names_in_order"] if name in needed)
         root.fields["func_names_in_order"] = order
         numbers = {name: number for number, name in enumerate(order)}
-        for node in _tables(root):
+        for node in tables_in(root):
             if node.kind == "Call" and node["name"] in numbers and node["func_index"] >= 0:
                 node.fields["func_index"] = numbers[node["name"]]
 
@@ -162,19 +162,7 @@ def _number_own(root: Node) -> None:
     """Numbers the calls of Funcs to themselves that ``rfactor`` made: Halide writes no number."""
     numbers = {name: number for number, name in enumerate(root["func_names_in_order"])}
     for func in root["funcs"]:
-        for node in _tables(func):
+        for node in tables_in(func):
             is_own = node.kind == "Call" and node["name"] == func["name"] in numbers
             if is_own and node["call_type"] == "Halide" and node["func_index"] < 0:
                 node.fields["func_index"] = numbers[func["name"]]
-
-
-def _tables(root: Node) -> Iterator[Node]:
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for value in node.fields.values():
-            if isinstance(value, Node):
-                waiting.append(value)
-            elif isinstance(value, tuple):
-                waiting += (one for one in value if isinstance(one, Node))
