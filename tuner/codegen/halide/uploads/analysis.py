@@ -81,7 +81,7 @@ def analyse(
     scalars = _scalars(contents, sizes)
     change = mirrored if folds else bytes
     fixed = {name: one.value for name, one in scalars.items() if one.decides}
-    own = _read(data, change, fixed)
+    own = _read(data, change, fixed) if folds or fixed else contents
     whole = {name: _whole_output(name, own, sizes) for name in own.outputs}
     ends = _ends(own, whole, sizes)
     told = {**fixed, **_values({at: one for at, one in ends.items() if not one.is_free})}
@@ -120,7 +120,7 @@ def analyse(
         raise NotTunableError(f"it has {len(stages)} stages; {MOST_TUNED_STAGES} at most")
     inputs, outputs = list(map(sizes.loose, inputs)), list(map(sizes.loose, outputs))
     inputs = list(map(sizes.ranged, inputs))
-    found = _chosen(pinned(data, told), contents, program, sizes, scalars)
+    found = _chosen(partial(pinned, data, told), contents, program, sizes, scalars)
     facts = PipelineFacts(
         tuple(inputs), tuple(outputs), tuple(stages), tuple(found), demands_of(bounds), folds
     )
@@ -229,14 +229,14 @@ def _scalars(contents: Contents, sizes: Sizes) -> dict[str, ScalarFacts]:
 
 
 def _chosen(
-    data: bytes,
+    pinned_data: Callable[[], bytes],
     contents: Contents,
     program: Program,
     sizes: Sizes,
     usual: Mapping[str, ScalarFacts],
 ) -> list[ScalarFacts]:
     """The scalars with values at which outputs follow inputs, where nobody chose them. Bounds keep
-    theirs, and those that decide places, on which ``data`` does not depend."""
+    theirs, and those that decide places, on which ``pinned_data`` does not depend."""
     fixed = {name for name, one in usual.items() if one.decides}
     own, shifting = dict(zip(usual, program.scalars, strict=True)), amounts(program)
     ends = bounding(contents).keys() & own.keys()
@@ -244,7 +244,7 @@ def _chosen(
     values = {name: one.value for name, one in usual.items()}
     free = sizes.unchosen() - fixed
     if free:
-        values = lively(read_program(checked(data)), usual, free)
+        values = lively(read_program(checked(pinned_data())), usual, free)
     return [sizes.chosen(one, values[name]) for name, one in usual.items()]
 
 

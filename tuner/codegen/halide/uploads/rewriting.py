@@ -39,6 +39,8 @@ def rewritten(data: bytes) -> bytes:
 def pinned(data: bytes, values: Mapping[str, int]) -> bytes:
     """``data`` with ``values`` for scalars, by name, and for ends of buffers, such as
     ``image.extent.0``: Halide then tells in numbers how far what depends on them goes."""
+    if not values:
+        return data
     root, order = unscheduled(data)
     for node in order:
         if node.kind == "Variable" and node["param_name"] and node["name"] in values:
