@@ -357,6 +357,9 @@ class _Lowering:
             if len(wide) == 2 and plus and minus:
                 pair = [(value, row) for value, row, _ in (*plus, *minus)]
                 return self.values.made("vabsdiffh", pair, is_wide=True)
+            if not any(weight > 0 for *_, weight in wide):
+                negated = self._added([(value, row, -weight) for value, row, weight in wide])
+                return self.values.made("vabsh", [negated], is_wide=True)
         return self.values.made("vabsh", [self.halves_of(inner)], is_wide=True)
 
     def _sum(self, expression: Pixel) -> Placed:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tuner.codegen.hvx.pixel import Pixel, at, constant, maximum
+from tuner.codegen.hvx.lowering import lowered
+from tuner.codegen.hvx.pixel import Pixel, absolute, at, clamped, constant, maximum
 from tuner.codegen.hvx.stencils import pixels_of
 from tuner.kernels import find_kernel
 
@@ -71,3 +72,17 @@ def test_a_filter_is_one_expression_however_it_is_nested():
     nine = [at(dx, dy) for dx, dy in product(AROUND, repeat=2)]
     assert maximum(*nine) == maximum(maximum(*nine[3:]), maximum(*nine[:5]))
     assert at(0, 0) - at(0, 0) == constant(0)
+
+
+def test_a_magnitude_costs_the_same_whichever_sign_its_sum_has() -> None:
+    """The sign that a row's sum has by itself is free: its other rows share it."""
+    for weights in ((1, 2, 1), (1, 1, 1), (3, 10, 3)):
+        slope = constant(0)
+        for dy, weight in zip(AROUND, weights, strict=True):
+            slope += weight * (at(1, dy) - at(-1, dy))
+        both = [lowered([clamped(absolute(sign * slope))])[0].known for sign in (1, -1)]
+        first, second = (sorted(value.operation for value in known.values()) for known in both)
+        assert first == second
+        assert not any(
+            -1 in value.numbers for value in both[0].values() if value.operation == "vmpyihb"
+        )
