@@ -8,8 +8,8 @@ Wherever bytes are opened, ``contents`` goes through all of them first (``serial
 and accepts only what is listed there and in ``intrinsics``. What passes is a program of loops
 (``program``), whose interpretation is the ``reference``: no upload is ever compiled for this
 machine. Halide is given it as well (``deserialized``), and ``analysis`` finds what a space is
-derived from; ``stages`` tells what definitions say of it. ``program`` alone runs outside of
-readers: in bounded steps, without Halide.
+derived from: ``stages`` tells what definitions say of it, ``regions`` how far they reach.
+``program`` alone runs outside of readers: in bounded steps, without Halide.
 """
 
 from __future__ import annotations

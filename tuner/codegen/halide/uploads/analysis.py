@@ -1,7 +1,7 @@
-"""The facts that a derivation needs of a pipeline, found by lowering it, in contained processes.
+"""The facts that a derivation needs of a pipeline, found in contained processes.
 
-Extents are read from the lowered loops: those of reductions are not in the bytes in any other
-form that Halide gives back. Nothing is compiled to code, so it takes tens of milliseconds.
+They follow from its syntax trees and from the bounds of its program. Halide lowers it once, for
+what it gets wrong in vectors; nothing is compiled to code, so it takes tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _PROBES = (1, 4096)
 """Extents that inputs are given to see what depends on them."""
 _FILE = "lowered"
 _TARGET = "hexagon-32-noos-no_runtime"
-"""Any will do: loops are read before vectors are made."""
+"""Any of Hexagon will do."""
 
 
 def analyse(
