@@ -11,7 +11,7 @@ types that fit, names that exist, reductions that are declared, no cycle among t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -662,6 +662,21 @@ def bounding(contents: Contents) -> dict[str, set[str]]:
 def _in_order(funcs: Mapping[str, Func], outputs: Sequence[str]) -> dict[str, Func]:
     """The Funcs, each after those that it reads, in the order in which Halide computes them; a
     definition may not read its own Func."""
+    return _ordered(funcs, outputs, _callees)
+
+
+def by_name(contents: Contents) -> list[Func]:
+    """The Funcs, each after those that it reads, in an order that does not depend on how their
+    definitions are spelled."""
+    found = _ordered(contents.funcs, contents.outputs, lambda func: sorted(_callees(func)))
+    return [*found.values()]
+
+
+def _ordered(
+    funcs: Mapping[str, Func],
+    outputs: Sequence[str],
+    callees: Callable[[Func], list[str]],
+) -> dict[str, Func]:
     for func in funcs.values():
         own = (node for value in func.values for node in expressions_in(value))
         _require(
@@ -669,7 +684,7 @@ def _in_order(funcs: Mapping[str, Func], outputs: Sequence[str]) -> dict[str, Fu
             f"the definition of its stage {func.name} reads itself",
         )
     order: dict[str, Func] = {}
-    needs = {name: _callees(func) for name, func in funcs.items()}
+    needs = {name: callees(func) for name, func in funcs.items()}
     within = set[str]()
     waiting = [(output, False) for output in reversed(outputs)]
     while waiting:

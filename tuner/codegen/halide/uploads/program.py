@@ -22,6 +22,7 @@ from tuner.codegen.halide.uploads.contents import (
     Table,
     Update,
     asked,
+    by_name,
     checked,
     is_call_to_func,
     is_true,
@@ -154,7 +155,8 @@ class _Reading:
         called = sorted(contents.inputs.items(), key=lambda one: (one[1][1] < 0, one[0]))
         arguments = tuple(self._input(one, *about) for one, about in called)
         tables = tuple(self._table(one, table) for one, table in contents.tables.items())
-        for func in contents.funcs.values():
+        funcs = by_name(contents)
+        for func in funcs:
             for number, kind in enumerate(func.types):
                 wanted = func.name if len(func.types) == 1 else f"{func.name}_{number}"
                 made = _type(kind)
@@ -162,7 +164,7 @@ class _Reading:
         for output in contents.outputs:
             for number in range(len(contents.funcs[output].dimensions)):
                 self._axis(output, number)
-        stages = tuple(self._stage(func) for func in contents.funcs.values())
+        stages = tuple(map(self._stage, funcs))
         outputs = tuple(
             self._arrays[output, number][0]
             for output in contents.outputs
