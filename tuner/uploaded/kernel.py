@@ -373,11 +373,18 @@ class UploadedPipelines(KernelFamily):
         files.keep(content)
 
 
+class _Attached(PipelineKernel):
+    """A pipeline in a compile worker, for the one problem that its facts are of."""
+
+    def _facts_of(self, problem: Problem) -> PipelineFacts:
+        return self._analysis_of(problem).facts
+
+
 def attached_pipeline(name: str, attachment: Mapping[str, Any]) -> PipelineKernel:
     """The kernel that made ``attachment`` (:meth:`Kernel.attachment`), for its one problem."""
     analysis = Analysis.from_dict(attachment["analysis"])
     data = base64.b64decode(attachment["pipeline"])
-    return PipelineKernel(name, data, lambda sizes, is_open: analysis)
+    return _Attached(name, data, lambda sizes, is_open: analysis)
 
 
 @lru_cache(maxsize=_KEPT_KERNELS)
