@@ -314,15 +314,14 @@ class CompileServer:
         try:
             self._read_answer(_START_LIMIT_S)
         except ServerDiedError as error:
-            tail = (self.directory / _LOG).read_text(errors="replace").strip().splitlines()[
-                -1:
-            ] or [str(error)]
+            log = (self.directory / _LOG).read_text(errors="replace").strip().splitlines()
             raise ToolchainError(
-                f"the Halide compile server does not start: {tail[0]}",
+                f"the Halide compile server does not start: {log[-1] if log else error}",
                 next_step=f"run `hvxtune doctor`; to install it again, {reinstall('halide')}",
             ) from None
 
     def _took_spare(self) -> bool:
+        """Whether the process that :func:`begin_spare` started is this server's now."""
         with suppress(IndexError):  # or another thread took it
             spare = _spare.pop()
             if spare._time_limit_s == self._time_limit_s:
@@ -414,6 +413,8 @@ def begin_spare() -> None:
     It loads Halide meanwhile, for most of a second. It ends with this process; a fault of the
     installation is told by who needs the server.
     """
+    if _spare:
+        return
     server = CompileServer(TIME_LIMIT_S, MEMORY_LIMIT_BYTES)
     try:
         server.begin()

@@ -233,8 +233,7 @@ def _rfactor(
     rvar, quads = update.across, form == "quads"
     lane, rest, four = f"{rvar}_lane", f"{rvar}_rest", f"{rvar}_four"
     partial, var = f"partial_{role.key}_{number}", f"lane_{role.key}_{number}"
-    extent = dict(update.rvars)[rvar]
-    guard = None if extent and extent % lanes == 0 else TailStrategy.PREDICATE
+    guard = None if update.in_whole_vectors(lanes) else TailStrategy.PREDICATE
     stage.split(rvar, rest, lane, lanes, guard)
     if form == "atomic":
         stage.atomic().vectorize(lane)
@@ -255,5 +254,5 @@ def _rfactor(
     if quads:
         sums.atomic().vectorize(four)
     sums.vectorize(var, lanes)
-    if guard is None and extent <= _MOST_UNROLLED * config.integer("lanes"):
+    if update.row and guard is None and update.row <= _MOST_UNROLLED * config.integer("lanes"):
         sums.unroll(rest)

@@ -39,6 +39,15 @@ class UpdateFacts:
     quads: bool = False
 
     @property
+    def row(self) -> int | None:
+        """The extent of ``across``, 0 if it is not the same for all calls; ``None`` without one."""
+        return dict(self.rvars).get(self.across)
+
+    def in_whole_vectors(self, lanes: int) -> bool:
+        """Whether rows along ``across`` are known to be whole vectors."""
+        return self.row is not None and self.row > 0 and self.row % lanes == 0
+
+    @property
     def steps(self) -> int:
         """Iterations of all reduction variables."""
         return prod(extent for _, extent in self.rvars)

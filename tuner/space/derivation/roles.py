@@ -89,8 +89,7 @@ class Role:
     def can_quads(self, update: UpdateFacts, lanes: int) -> bool:
         """Whether each of those lanes can sum four bytes at once."""
         sums = update.quads and update.combines == "sum" and self.facts.bits == 32
-        extent = dict(update.rvars).get(update.across, 0)
-        return sums and extent > 0 == extent % lanes and self.can_rfactor(update, lanes)
+        return sums and update.in_whole_vectors(lanes) and self.can_rfactor(update, lanes)
 
     def can_vrmpy(self, update: UpdateFacts) -> bool:
         """Whether four steps of an update are one ``vrmpy`` of a 32-bit lane."""
@@ -365,12 +364,12 @@ def is_whole(role: Role, config: Config) -> bool:
 def _is_across(stage: StageFacts, update: UpdateFacts, lanes: int) -> bool:
     """Whether an update reduces rows that hold at least a vector, or as much as a caller wants, in
     any order."""
-    extent = dict(update.rvars).get(update.across)
     return bool(
         update.combines
         and not update.scans
         and update.pure == stage.dimensions  # Halide 21 makes wrong code of scattered sums
-        and (extent == 0 or (extent or 0) >= lanes)
+        and update.row is not None
+        and not 0 < update.row < lanes
     )
 
 

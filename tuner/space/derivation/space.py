@@ -275,8 +275,7 @@ def _forms(roles: Roles, role: Role, update: UpdateFacts) -> tuple[str, ...]:
     found = ["plain"]
     if role.can_rfactor(update, roles.lanes):
         found = ["rfactor"]
-        extent = dict(update.rvars)[update.across]
-        if not extent or extent % roles.lanes:
+        if not update.in_whole_vectors(roles.lanes):
             found.append("atomic")  # Halide 21 fails on guarded partial sums of products
     if role.can_quads(update, roles.lanes):
         found.append("quads")
@@ -670,8 +669,7 @@ def _stage_constraints(roles: Roles, role: Role, knobs: set[str]) -> Iterator[Co
                     f"bytes of {name} that are narrowed where a vrmpy reads them: wrong code",
                 )
         if role.can_rfactor(update, roles.lanes):
-            extent = dict(update.rvars)[update.across]
-            even = f"{extent} % lanes == 0 or " if extent else ""
+            even = f"{update.row} % lanes == 0 or " if update.row else ""
             yield Constraint(
                 f"{form} == 'plain' or {even}({form} != 'quads' and lanes == {roles.lanes})",
                 "guards of vrmpy sums go lane by lane, those of vectors of two registers are wrong",
