@@ -100,6 +100,26 @@ def test_extents_readers_and_edges_of_a_stencil():
     assert dict(sharp.reads) == {"blurred": 1}
 
 
+def test_stages_have_their_own_extents_in_whatever_order_halide_computes_them():
+    facts = analyse_pipeline(
+        made(
+            "two, one = hl.Func('part_2'), hl.Func('part_1')\n"
+            "r = hl.RDom([(0, 3)])\n"
+            "two[x] = image[x, 0]\n"
+            "one[x] = image[x, 1]\n"
+            "one[x] += image[x + r, 2]\n"
+            "h = hl.Func('h')\nh[x] = two[x] + one[2 * x]\nout = hl.Pipeline(h)"
+        ),
+        {"x": 100},
+    ).facts
+    assert {stage.name: stage.extents for stage in facts.stages} == {
+        "part_2": (100,),
+        "part_1": (199,),
+        "h": (100,),
+    }
+    assert [rvar[1] for stage in facts.stages for one in stage.updates for rvar in one.rvars] == [3]
+
+
 @pytest.mark.slow
 def test_reductions_scans_and_products_are_told():
     (total, _) = analyse_pipeline(unseen_pipeline("column_mean"), {"x": 512}).facts.stages

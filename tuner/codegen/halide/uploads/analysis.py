@@ -26,6 +26,7 @@ from tuner.codegen.halide.uploads.contents import (
     Func,
     asked,
     bounding,
+    by_name,
     checked,
     expressions_in,
     is_variable,
@@ -104,10 +105,11 @@ def analyse(
     program = read_program(contents, known=places)
     decided = [(one.value, one.value) if one.decides else () for one in scalars.values()]
     bounds = bounded(declared(program, [()] * len(inputs), decided), {})
-    steps = dict(zip(contents.funcs, _steps(bounds), strict=True))
+    names = [func.name for func in by_name(contents)]
+    steps = dict(zip(names, _steps(bounds), strict=True))
     needed = {
         name: bounds.boxes.get(stage.name, (_ONE,) * len(stage.axes))
-        for name, stage in zip(contents.funcs, program.stages, strict=True)
+        for name, stage in zip(names, program.stages, strict=True)
     }
     opened = deserialized(data, lambda one: pinned(change(one), fixed))
     wrong = _wrong_in_vectors(opened, own, described.helpers, (*inputs, *outputs))
@@ -126,8 +128,8 @@ def analyse(
     )
     values = [one.ends or (one.value, one.value) for one in found]
     program = declared(program, [one.ends for one in inputs], values)
-    names = [*(one.name for one in inputs), *(one.name for one in found)]
-    overflow = told_overflow(program, list(map(sizes.ranges.get, names)))
+    declared_by = [*(one.name for one in inputs), *(one.name for one in found)]
+    overflow = told_overflow(program, list(map(sizes.ranges.get, declared_by)))
     return {**asdict(facts), "params": sizes.params(), "overflow": overflow}
 
 
@@ -149,7 +151,8 @@ def _regions(contents: Contents, places: Mapping[str, Place]) -> dict[str, Box]:
     found = regions(program)
     inputs = sorted(name for name, (_, rank) in contents.inputs.items() if rank >= 0)
     names = dict(zip(inputs, (one.name for one in program.inputs), strict=True))
-    names |= zip(contents.funcs, (one.name for one in program.stages), strict=True)
+    funcs = (func.name for func in by_name(contents))
+    names |= zip(funcs, (one.name for one in program.stages), strict=True)
     return {name: found[own][::-1] for name, own in names.items() if own in found}
 
 
