@@ -85,7 +85,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     wheel, venv, empty = wheel_of(ROOT, folder), folder / "venv", folder / "empty"
     empty.mkdir()
     locked = folder / "locked.txt"
-    pins = re.findall(r"^[\w.-]+==[^\\\n]+", (ROOT / ".ci/lock/dev.txt").read_text(), re.MULTILINE)
+    locks = "".join((ROOT / ".ci/lock" / f"{each}.txt").read_text() for each in ("runtime", "dev"))
+    pins = re.findall(r"^[\w.-]+==[^\\\n]+", locks, re.MULTILINE)
     locked.write_text("\n".join(pins))
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     options = ("--quiet", "--only-binary", ":all:", "--constraint", locked)
