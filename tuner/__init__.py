@@ -37,6 +37,7 @@ __all__ = [
 add_family("hvxtune.kernels", "pipeline:", "tuner.uploaded:UploadedPipelines")
 add_family("hvxtune.kernels", "package:", "tuner.packages:Packages")
 add_family("hvxtune.kernels", "blocked:", "tuner.kernels.blocked:BlockedKernels")
+add_family("hvxtune.derivations", "", "tuner.uploaded.derived:Derivations")
 
 
 def __dir__() -> list[str]:

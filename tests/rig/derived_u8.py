@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tuner.kernels.derived import DerivedKernel
 from tuner.kernels.kernel import BufferSpec, Param
-from tuner.uploaded.derived import DerivedKernel
 
 KERNELS = "across_u8=tests.rig.derived_u8:AcrossU8,misnamed_u8=tests.rig.derived_u8:MisnamedU8"
 

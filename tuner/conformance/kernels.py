@@ -30,6 +30,7 @@ from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json
 from tuner.kernels import Kernel, attached_kernel, find_kernel
+from tuner.kernels.derived import DerivedKernel
 from tuner.kernels.kernel import Array
 from tuner.kernels.shapes import LARGER, SMALLER
 from tuner.measure.measurer import Measurer
@@ -42,7 +43,6 @@ from tuner.problem.target import find_target
 from tuner.problem.workload import Param, Problem
 from tuner.records.candidate import Candidate
 from tuner.space import Config, Space
-from tuner.uploaded.derived import DerivedKernel
 
 TARGET = find_target("hexagon-v66")
 NARROW = replace(TARGET, name="narrow", vector_bytes=64, vector_alignment_bytes=64)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.errors import HvxtuneError, InternalError
+from tuner.kernels.derived import derivation
 from tuner.kernels.kernel import HalidePipeline, Kernel, Param, WorkCounts
 from tuner.registry import Registry
 
@@ -131,6 +132,7 @@ def keep_kernel(name: str, content: bytes) -> None:
 def load_kernels() -> None:
     """Loads the code of all kernels and families, for processes that can open no file later."""
     _REGISTRY.families()
+    derivation()
     for name in kernel_names():
         with contextlib.suppress(HvxtuneError):  # one that cannot be loaded fails in its own jobs
             find_kernel(name)

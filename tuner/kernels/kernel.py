@@ -139,7 +139,7 @@ class Kernel(ABC):
     """A named, versioned algorithm that can be tuned.
 
     An author writes :attr:`name`, :attr:`summary`, :attr:`params` and :attr:`text`, the algorithm,
-    and inherits :class:`tuner.uploaded.derived.DerivedKernel`. One who schedules by hand writes
+    and inherits :class:`tuner.kernels.derived.DerivedKernel`. One who schedules by hand writes
     :meth:`pipeline` in Halide, too, and :meth:`space` with :meth:`schedule`. All other methods have
     defaults to override where they do not fit.
 

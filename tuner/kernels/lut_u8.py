@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
-from tuner.kernels.kernel import HalidePipeline, WorkCounts
-from tuner.kernels.pointwise import Pointwise
+from tuner.kernels.derived import DerivedKernel
+from tuner.kernels.kernel import Param, WorkCounts
 
 _ENTRIES = 256
 _TABLE_READ = 32
 """Entries of the table that one ``vlut32`` looks at (V66 HVX manual)."""
 
 
-class LutU8(Pointwise):
+class LutU8(DerivedKernel):
     """output = table[input]."""
 
     name = "lut_u8"
@@ -24,21 +23,10 @@ def lut_u8(height: size, width: size, input: u8[height, width], table: u8[256]):
         output[y, x] = table[i32(input[y, x])]
     return output
 """
+    params = (Param("width", 512, "elements of a row"), Param("height", 64, "rows"))
     unpromised = ("table",)
-    whole_vectors: ClassVar[bool] = True
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
         # Each vlut32 keeps what the others found: eight of them touch every element.
         found = _ENTRIES // _TABLE_READ * params["width"] * params["height"]
         return self.counts(params, lane_ops=found, permuted_bytes=found)
-
-    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
-        import halide as hl
-
-        x, y = hl.Var("x"), hl.Var("y")
-        elements = hl.ImageParam(hl.UInt(8), 2, "input")
-        table = hl.ImageParam(hl.UInt(8), 1, "table")
-        table.dim(0).set_bounds(0, _ENTRIES)
-        output = hl.Func("output")
-        output[x, y] = table[hl.i32(elements[x, y])]
-        return HalidePipeline((elements, table), output, {"output": output})

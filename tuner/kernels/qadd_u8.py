@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tuner.kernels.kernel import Array, HalidePipeline, WorkCounts
-from tuner.kernels.pointwise import Pointwise
+from tuner.kernels.derived import DerivedKernel
+from tuner.kernels.kernel import Array, Param, WorkCounts
 
 MULTIPLIER_BITS = 16
 MOST_SHIFT = 15
 """Bits of a shift that an instruction which narrows takes: Halide 21 does not mind larger ones."""
 
 
-class QAddU8(Pointwise):
+class QAddU8(DerivedKernel):
     """Requantized sum of a and b, rounded once, halves up::
 
         output = saturate_u8((a * multiplier_a + b * multiplier_b + start) >> shift)
@@ -33,10 +33,11 @@ def qadd_u8(height: size, width: size, a: u8[height, width], b: u8[height, width
     for y, x in range(height), range(width):
         total = (u32(a[y, x]) * u32(u16(scales[0])) + u32(b[y, x]) * u32(u16(scales[1]))
                  + u32(scales[2]))
-        scaled = u8_sat(i32(total) >> (scales[3] & 15))
+        scaled = u8_sat(i16_sat(i32(total) >> (scales[3] & 15)))
         output[y, x] = max(min(scaled, limits[1]), limits[0])
     return output
 """
+    params = (Param("width", 512, "elements of a row"), Param("height", 64, "rows"))
     unpromised = ("scales", "limits")
 
     def inputs(self, params: Mapping[str, int], rng: np.random.Generator) -> list[Array]:
@@ -55,22 +56,3 @@ def qadd_u8(height: size, width: size, a: u8[height, width], b: u8[height, width
         # Beside two products per element: adding the start on 16 bits, and narrowing, a byte.
         pixels = params["width"] * params["height"]
         return self.counts(params, macs=2 * pixels, lane_ops=3 * pixels)
-
-    def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
-        import halide as hl
-
-        x, y = hl.Var("x"), hl.Var("y")
-        a, b = (hl.ImageParam(hl.UInt(8), 2, name) for name in "ab")
-        scales = hl.ImageParam(hl.Int(32), 1, "scales")
-        limits = hl.ImageParam(hl.UInt(8), 1, "limits")
-        scales.dim(0).set_bounds(0, 4)
-        limits.dim(0).set_bounds(0, 2)
-        products = [
-            hl.widening_mul(hl.u16(operand[x, y]), hl.u16(scales[place]))
-            for place, operand in enumerate((a, b))
-        ]
-        total = hl.reinterpret(hl.Int(32), products[0] + products[1]) + scales[2]
-        shifted = hl.i16_sat(total >> (scales[3] & MOST_SHIFT))
-        output = hl.Func("output")
-        output[x, y] = hl.max(hl.min(hl.u8_sat(shifted), limits[1]), limits[0])
-        return HalidePipeline((a, b, scales, limits), output, {"output": output})

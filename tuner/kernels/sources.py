@@ -34,7 +34,7 @@ _OWN_FAMILY = "tuner.kernels"
 _OWN_ROOT = _OWN_FAMILY.partition(".")[0]
 _HERE = Path(__file__).parent
 _CONTRACT = frozenset(
-    _HERE / name for name in ("kernel.py", "shapes.py", "sources.py", "__init__.py")
+    _HERE / name for name in ("kernel.py", "derived.py", "shapes.py", "sources.py", "__init__.py")
 )
 _DIGITS = 16
 _LAYOUT = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
@@ -249,7 +249,7 @@ def _digest(text: str) -> str:
 def _is_code_of_kernels(base: type) -> bool:
     module = base.__module__
     if module.partition(".")[0] == _OWN_ROOT:
-        return module.startswith(f"{_OWN_FAMILY}.") and module != f"{_OWN_FAMILY}.kernel"
+        return module.startswith(f"{_OWN_FAMILY}.") and _file_of(module) not in _CONTRACT
     return module not in sys.stdlib_module_names
 
 

@@ -259,14 +259,16 @@ class PipelineKernel(Kernel):
 
     def llvm_arguments(self, params: Mapping[str, int]) -> tuple[str, ...]:
         """No merging of loads of vectors, some of which LLVM moves past stores of what they read
-        (seed 144 of tests/rig/random_pipelines.py). Without it textbook schedules of kernels take
-        0.92 to 1.05 of their cycles, 0.994 in the mean.
+        (seed 144 of tests/rig/random_pipelines.py), where any is read again. Without it textbook
+        schedules of kernels take 0.92 to 1.05 of their cycles, 0.994 in the mean.
 
         And no software pipelining of loops that read what an iteration before wrote: LLVM moves the
         load before the store (``iir`` of the tests, right with every pass but that one)."""
-        updates = [update for stage in self.facts(params).stages for update in stage.updates]
+        stages = self.facts(params).stages
+        updates = [update for stage in stages for update in stage.updates]
         scans = any(update.scans for update in updates)
-        return ("-hexagon-vector-combine=0", *(("-enable-pipeliner=false",) if scans else ()))
+        merges = () if len(stages) == 1 and not updates else ("-hexagon-vector-combine=0",)
+        return (*merges, *(("-enable-pipeliner=false",) if scans else ()))
 
     def program(self, params: Mapping[str, int]) -> Program:
         if isinstance(self._program, ProgramError):

@@ -14,7 +14,7 @@ from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
 from tuner.space.directives import Directive, TailStrategy
 
-KERNEL = find_kernel("add_u8")
+KERNEL = find_kernel("gemm_u8")
 PROBLEM = KERNEL.problem({}, Contract.STATIC, find_target("hexagon-v66"))
 SPACE = KERNEL.space(PROBLEM)
 

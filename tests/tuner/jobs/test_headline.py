@@ -14,7 +14,7 @@ from tuner.records.candidate import Cycles
 from tuner.records.trial import JobSpec
 
 SPEC = JobSpec(
-    problem=find_kernel("add_u8").problem({}, Contract.STATIC, find_target("hexagon-v66"))
+    problem=find_kernel("gemm_u8").problem({}, Contract.STATIC, find_target("hexagon-v66"))
 )
 BEST = Cycles(100)
 NAIVE = replace(SPEC, generator="halide-auto")

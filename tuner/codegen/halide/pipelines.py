@@ -68,6 +68,16 @@ def pipeline_of(bounds: Bounds, *, is_open: bool = False) -> HalidePipeline:
     return _Writer(bounds, is_open=is_open).pipeline()
 
 
+def serialized(bounds: Bounds) -> bytes:
+    """The pipeline of a program, for all sizes, as Halide writes it."""
+    import halide as hl
+
+    written: bytes = hl.serialize_pipeline(
+        hl.Pipeline(list(pipeline_of(bounds, is_open=True).outputs))
+    )
+    return written
+
+
 class _Writer:
     def __init__(self, bounds: Bounds, *, is_open: bool) -> None:
         import halide as hl
@@ -75,6 +85,8 @@ class _Writer:
         self._hl, self._program, self._bounds = hl, bounds.program, bounds
         self._is_open = is_open
         self._undefined = {one.expression for one in overflows(bounds)}
+        self._known: dict[Expr, tuple[tuple[Expr, ...], Callable[..., Any]]] = {}
+        """Nodes that Halide has a function for, which it sees in some spellings only: of what."""
         self._inputs = {
             one.name: hl.ImageParam(self._type(one.type), len(one.axes), one.name)
             for one in self._program.inputs
@@ -86,7 +98,18 @@ class _Writer:
             name: image.__getitem__ for name, image in self._inputs.items()
         }
         self._funcs = {stage.name: hl.Func(stage.name) for stage in self._program.stages}
-        self._sizes = {name: hl.cast(hl.Int(32), self._size(name)) for name in self._program.sizes}
+        ends = dict[str, Iterable[tuple[Expr, ...]]]()
+        for own in self._program.outputs:
+            stage = self._program.stage_of(own)
+            ends[stage.name] = [axis.bounds for axis in stage.axes]
+        ends |= {one.name: one.axes for one in self._program.inputs}
+        self._extents = {
+            axis[1]: (name, number)
+            for name, axes in ends.items()
+            for number, axis in enumerate(reversed([*axes]))
+            if axis and not isinstance(axis[1], Constant)
+        }
+        """Expressions that are extents of buffers, of inputs rather than of outputs."""
 
     def pipeline(self) -> HalidePipeline:
         """All of it."""
@@ -107,19 +130,18 @@ class _Writer:
             return self._hl.Bool()
         return self._hl.Int(kind.bits) if kind.is_signed else self._hl.UInt(kind.bits)
 
-    def _size(self, name: str) -> hl.Expr:
-        """The extent that is this size."""
-        ends = {one.name: one.axes for one in self._program.inputs}
-        for own in self._program.outputs:
-            stage = self._program.stage_of(own)
-            ends[stage.name] = tuple(axis.bounds for axis in stage.axes)
-        for own, axes in ends.items():
-            for number, axis in enumerate(reversed(axes)):
-                if axis and axis[1] is Variable(name):
-                    buffer = self._inputs.get(own) or self._funcs[own].output_buffers()[0]
-                    return buffer.dim(number).extent()
-        require(name in self._bounds.sizes and not self._is_open, f"no buffer has the size {name}")
-        return self._hl.i32(self._bounds.sizes[name])
+    def _extent(self, node: Expr) -> hl.Expr:
+        """The extent of a buffer that ``node`` is, or a size that no buffer has."""
+        own, number = self._extents.get(node, ("", 0))
+        buffer = self._inputs.get(own)
+        if own and buffer is None and self._funcs[own].defined():
+            buffer = self._funcs[own].output_buffers()[0]
+        if buffer is not None:
+            return self._hl.cast(self._hl.Int(32), buffer.dim(number).extent())
+        size = node.name if isinstance(node, Variable) else ""
+        is_known = size in self._bounds.sizes and not self._is_open
+        require(is_known, f"no buffer that is defined has the size {size}")
+        return self._hl.i32(self._bounds.sizes[size])
 
     def _define(self, stage: Stage) -> None:
         func, is_tuple = self._funcs[stage.name], len(stage.arrays) > 1
@@ -130,7 +152,7 @@ class _Writer:
                 else (lambda places: self._hl.Expr(func[places]))
             )
         axes = {axis.name: self._hl.Var(axis.name) for axis in stage.axes}
-        self._find_undefined(self._bounds.of_definition(stage), stage.values)
+        self._note(self._bounds.of_definition(stage), stage.values)
         values = self._all(stage.values, axes)
         func[tuple(axes.values())[::-1]] = tuple(values) if is_tuple else values[0]
         for number, update in enumerate(stage.updates):
@@ -143,7 +165,7 @@ class _Writer:
         scope = self._bounds.of_update(stage, update)
         if scope is None and not self._is_open:
             return  # it never stores
-        self._find_undefined(scope, update.expressions)
+        self._note(scope, update.expressions)
         reduced = [loop for loop in update.loops if loop.bounds]
         names = {loop.name for loop in update.loops}
         known: dict[str, Any] = {name: axis for name, axis in axes.items() if name in names}
@@ -172,33 +194,77 @@ class _Writer:
             values[0] = hl.select(domain[0] < hl.Int(32).max(), values[0], none)
         func[tuple(places)[::-1]] = tuple(values) if len(values) > 1 else values[0]
 
-    def _find_undefined(self, scope: Any, roots: Sequence[Expr]) -> None:
-        """Notes shifts by amounts that Halide leaves undefined."""
+    def _note(self, scope: Any, roots: Sequence[Expr]) -> None:
+        """Notes shifts by amounts that Halide leaves undefined, and what it has functions for."""
         for node, within in computed(scope, roots) if scope is not None else ():
+            if isinstance(node, Cast) and node.saturates and isinstance(node.operand, Binary):
+                self._note_saturating(node, node.operand, within)
             if isinstance(node, Binary) and node.operator in SHIFTS:
                 most, over = node.type.bits - 1, within.of(node.right)
                 if not -most <= over.low <= over.high <= most:
                     self._undefined.add(node)
 
+    def _note_saturating(self, node: Cast, made: Binary, within: Any) -> None:
+        """A sum that saturates at the type of one of its values; a narrow value that is rounded as
+        it is shifted, halves up."""
+        hl, most, over = self._hl, node.type.high, within.of(made.right)
+        if made.operator == ">>" and isinstance(made.left, Binary) and over.low == over.high > 0:
+            value, half = made.left.parts
+            rounds = made.left.operator == "+" and {*within.of(half)} == {1 << over.low - 1}
+            if (
+                rounds
+                and isinstance(value, Cast)
+                and over.low < value.operand.type.bits <= made.type.bits // 2
+            ):
+                kind = self._type(node.type)
+                self._known[node] = (
+                    (value.operand,),
+                    lambda one: hl.saturating_cast(
+                        kind, hl.rounding_shift_right(one, hl.cast(one.type(), over.low))
+                    ),
+                )
+        if made.operator not in ("+", "-") or not (-most <= over.low <= over.high <= most):
+            return
+        value, other = made.parts
+        is_own = isinstance(value, Cast) and value.operand.type == node.type
+        if is_own and 2 * node.type.bits <= made.type.bits and (over.low >= 0 or over.high <= 0):
+            by = "add" if (made.operator == "+") == (over.low >= 0) else "sub"
+            self._known[node] = (
+                (*value.parts, other),
+                lambda one, more: getattr(hl, f"saturating_{by}")(
+                    one, hl.cast(one.type(), hl.abs(more) if more.type().is_int() else more)
+                ),
+            )
+
     def _all(self, roots: Iterable[Expr], known: Mapping[str, Any]) -> list[Any]:
         made: dict[Expr, Any] = {}
         roots = list(roots)
-        for node in ordered(roots):
-            made[node] = self._node(node, [made[part] for part in node.parts], known)
+        for node in ordered(roots, self._parts):
+            made[node] = self._node(node, [made[part] for part in self._parts(node)], known)
         return [made[root] for root in roots]
+
+    def _parts(self, node: Expr) -> Sequence[Expr]:
+        if node in self._extents:
+            return ()
+        return self._known[node][0] if node in self._known else node.parts
 
     def _node(self, node: Expr, parts: Sequence[Any], known: Mapping[str, Any]) -> Any:
         hl = self._hl
+        if node in self._extents:
+            return self._extent(node)
         if isinstance(node, Constant):
             kind = self._type(node.type)
             return hl.u64(node.value) if node.type == U64 else hl.cast(kind, node.value)
         if isinstance(node, Variable):
-            found = known.get(node.name, self._sizes.get(node.name))
-            return self._scalars[node.name] if found is None else hl.cast(hl.Int(32), found)
+            if node.name in known:
+                return hl.cast(hl.Int(32), known[node.name])
+            return self._scalars[node.name] if node.name in self._scalars else self._extent(node)
         if isinstance(node, Load):
             return self._sources[node.source](tuple(reversed(parts)))
         if isinstance(node, Select):
             return hl.select(*parts)
+        if node in self._known:
+            return self._known[node][1](*parts)
         if isinstance(node, Cast):
             is_number = node.operand.type != BOOL
             cast = hl.saturating_cast if node.saturates and is_number else hl.cast

@@ -282,7 +282,7 @@ def gold_problem(arch: str) -> Problem:
 
 @lru_cache(maxsize=8)
 def _compiled(problem: Problem) -> Artifact:
-    config = find_kernel(_KERNEL).default_config(problem)
+    config = find_kernel(_KERNEL).textbook_config(problem)
     candidate = Candidate(problem, config)
     with find_generator(candidate.generator)(1) as generator:
         return _kept(candidate, generator)

@@ -62,8 +62,11 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     if role.channel is not None and channels != "apart":
         inner.insert(0, role.channel)
         outer.remove(role.channel)
+    goes_down = config.get("order") == "rows_inner"
     if y is None:
         stage.reorder(*inner, f"{x}_o", *outer)
+    elif goes_down:
+        stage.reorder(*inner, f"{y}_i", f"{y}_o", f"{x}_o", *outer).unroll(f"{y}_i")
     elif "walk" in config and config.text("walk") == "down":
         stage.reorder(*inner, f"{y}_i", f"{x}_o", f"{y}_o", *outer).unroll(f"{y}_i")
     else:
@@ -77,7 +80,7 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     _write_out_once(stage, role, [*outer, *rows_around])
     if strip is not None:
         stage.parallel(strip.around)
-    prefetch(stage, roles, role, config, f"{y or x}_o", long=y is not None)
+    prefetch(stage, roles, role, config, f"{y or x}_o", long=y is not None and not goes_down)
 
 
 def _schedule_stage(steps: Steps, roles: Roles, role: Role, config: Config) -> None:

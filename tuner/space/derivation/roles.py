@@ -222,6 +222,12 @@ class Roles:
         several definitions apart."""
         return not self.facts.last.updates and self.output.vector is not None
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether its output's tiles hold no other stage: they may follow one another down columns,
+        and vectors fill as many registers as there are."""
+        return len(self.facts.stages) == 1 and self.output.row is not None
+
     @cached_property
     def all(self) -> tuple[Role, ...]:
         """In the order of computation."""

@@ -140,6 +140,8 @@ def _lanes(roles: Roles) -> tuple[int, ...]:
         return tuple(found)  # of more than a register LLVM makes seven times slower ones
     if 2 * registers <= 8 and roles.output.extent(roles.output.vector) >= 2 * roles.lanes:
         found.append(2 * roles.lanes)
+        if roles.is_alone and roles.output.extent(roles.output.vector) >= 4 * roles.lanes:
+            found.append(4 * roles.lanes)
     return tuple(found)
 
 
@@ -155,6 +157,13 @@ def _output_knobs(roles: Roles) -> Iterator[Knob]:
         "order inside a tile: row by row, or column by column",
         when="lanes > 1 and tile_rows > 1",
     )
+    if roles.is_alone:
+        yield Knob(
+            "order",
+            ("columns_inner", "rows_inner"),
+            "inner loop over tiles",
+            when="lanes > 1 and (tile_rows == 1 or walk == 'down')",
+        )
     if output.channel is not None:
         yield Knob(
             "channels",

@@ -25,6 +25,7 @@ from tuner.codegen.halide.uploads.readers import (
     analyse_pipeline,
     describe_pipeline,
     reference_outputs,
+    written_pipeline,
 )
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "analyse_pipeline",
     "describe_pipeline",
     "reference_outputs",
+    "written_pipeline",
 ]

@@ -34,7 +34,9 @@ from tuner.codegen.confinement import (
 )
 from tuner.codegen.halide.children import PATIENCE, PR_SET_PDEATHSIG, wait_for
 from tuner.codegen.halide.uploads.answers import EXIT_NOT_TUNABLE, EXIT_REFUSED, NotTunableError
+from tuner.program.bounds import bounded
 from tuner.program.expressions import ProgramError
+from tuner.program.parsing import parsed
 
 _THREAD_STACK_BYTES = 64 << 20  # expressions nest, and Halide follows them by recursion
 _IDLE_S = 600.0
@@ -55,7 +57,8 @@ def give_up(
 
 
 def answer_to(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
-    """The answer to a task: ``describe``, ``analyse`` or ``reference``."""
+    """The answer to a task: ``describe``, ``analyse``, ``reference`` or ``write``, of a program's
+    text."""
     if task == "analyse":
         from tuner.codegen.halide.uploads.analysis import analyse
 
@@ -65,6 +68,10 @@ def answer_to(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
 
         named = ("pipeline_bytes", "inputs", "scalars", "outputs")
         return reference(data, **{name: arguments[name] for name in named})
+    if task == "write":
+        from tuner.codegen.halide.pipelines import serialized
+
+        return serialized(bounded(parsed(data.decode()), arguments["sizes"]))
     from tuner.codegen.halide.uploads.contents import described
 
     return json.dumps(described(data)).encode(errors="replace")
@@ -139,8 +146,8 @@ def serve(idle_s: float = _IDLE_S) -> None:
 
 def main() -> None:
     """Loads everything that a child needs, while files can be opened, then serves."""
-    for module in ("analysis", "reference"):
-        import_module(f"tuner.codegen.halide.uploads.{module}")
+    for module in ("uploads.analysis", "uploads.reference", "pipelines"):
+        import_module(f"tuner.codegen.halide.{module}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     try:
         serve()

@@ -30,6 +30,8 @@ from tuner.codegen.requirements import reinstall
 from tuner.codegen.toolchain import built
 from tuner.errors import ToolchainError, UserError
 from tuner.plain_text import plain
+from tuner.program.loops import Program
+from tuner.program.printing import printed
 from tuner.space.derivation.facts import PipelineFacts
 
 MODULE = "tuner.codegen.halide.uploads.reader"
@@ -190,7 +192,12 @@ MEMORY_LIMIT_BYTES = 512 << 20
 """On top of the loaded compiler; a pipeline of a hundred stages takes 10 MB."""
 _OUT_OF_TIME = (signal.SIGXCPU, signal.SIGKILL)
 """How the kernel ends what uses up its processor time."""
-_DOING = {"describe": "read", "analyse": "analyse", "reference": "compute the reference of"}
+_DOING = {
+    "describe": "read",
+    "analyse": "analyse",
+    "reference": "compute the reference of",
+    "write": "write",
+}
 _ATTEMPTS = 2
 """A reader may have ended for being idle just when it was asked."""
 _MOST_REASON_CHARACTERS = 300
@@ -228,6 +235,12 @@ def analyse_pipeline(data: bytes, sizes: Mapping[str, int], *, is_open: bool = F
     return _understood(
         _answer_to("analyse", {"sizes": dict(sizes), "is_open": is_open}, data), Analysis.from_dict
     )
+
+
+def written_pipeline(program: Program, sizes: Mapping[str, int]) -> bytes:
+    """``program``, for ``sizes`` and all others, as a serialized pipeline. Raises as
+    :func:`analyse_pipeline`."""
+    return _answer_to("write", {"sizes": dict(sizes)}, printed(program).encode())
 
 
 def reference_outputs(
