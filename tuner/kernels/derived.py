@@ -54,11 +54,9 @@ def derivation() -> Derivation:
 class DerivedKernel(Kernel):
     """A kernel that is its parameters and :attr:`text`, without a schedule of its own.
 
-    docs/pipelines.md says what can be derived. The default config is the algorithm without any
-    schedule. Methods that need the space take a second for the first problem.
+    docs/pipelines.md says what can be derived. Methods that need the space take a second for the
+    first problem.
     """
-
-    default_is_naive = True
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         program = self.program(params)
@@ -85,8 +83,9 @@ class DerivedKernel(Kernel):
         return derived.schedule(same, config)
 
     def default_config(self, problem: Problem) -> Config:
-        derived, same = self._derived(problem)
-        return derived.default_config(same)
+        """Vectors of the native width, where there are any, and nothing else."""
+        space = self.space(problem)
+        return space.nearest_config({"lanes": space.knob("lanes").choices[:2][-1]})
 
     def textbook_config(self, problem: Problem) -> Config:
         derived, same = self._derived(problem)
