@@ -24,6 +24,12 @@ def random_stencil(seed: int) -> bytes:
     return subprocess.run(command, capture_output=True, check=True).stdout
 
 
+def share_of(seed: int) -> tuple[int, int]:
+    """The columns and rows of its image of which the pipeline of ``seed`` makes one."""
+    share = random.Random(f"share {seed}")
+    return share.choice(((1, 1), (1, 1), (2, 2), (2, 1), (1, 3), (3, 2), (4, 4)))
+
+
 class _Drawing:
     """``value`` draws an expression of i16, with its bounds."""
 
@@ -39,6 +45,7 @@ class _Drawing:
         self.images = [hl.BoundaryConditions.repeat_edge(one) for one in (image, other)]
         self.channels = self.random.choice((2, 3, 4))
         # What came later is drawn apart, so that seeds keep their meaning.
+        self.share = share_of(seed)
         later = random.Random(f"later {seed}")
         self.of_pixels = self.planes != "none" and later.random() < 0.5
         self.each = self.planes == "own" and later.random() < 0.5
@@ -52,6 +59,8 @@ class _Drawing:
         self.total[places] += hl.u32(image[[across, self.y, *self.own[2:], 0][:rank]])
         # Few pipelines have everything.
         everything = (self.channel, self.entry, self.mean, self.pixel_of_other)
+        if self.share != (1, 1):  # a row's sum is that of the output's pixels
+            everything = everything[:2]
         self.leaves = [self.pixel] * 6 + [one for one in everything if self.random.random() < 0.3]
 
     def value(self, depth: int) -> tuple[Any, int, int]:
@@ -65,7 +74,8 @@ class _Drawing:
 
     def pixel(self, image: int = 0) -> tuple[Any, int, int]:
         dx, dy = (self.random.randint(-2, 2) for _ in "xy")
-        place = [self.x + dx, self.y + dy]
+        step, down = self.share if image == 0 else (1, 1)
+        place = [step * self.x + dx, down * self.y + dy]
         if self.planes != "none":
             place.append(self.plane if self.planes == "own" else self.random.randrange(3))
         return self.hl.i16(self.images[image][place]), 0, 255

@@ -217,6 +217,14 @@ def around(hl: Any) -> Any:
     return _named(hl, hl.absd(hl.max(most, image[x, y + 2]), _image(hl, "other")[x, y]))
 
 
+def smaller(hl: Any) -> Any:
+    """Of two columns and three rows one, and those around them."""
+    image, x, y = _image(hl), hl.Var("x"), hl.Var("y")
+    rows = [image[2 * x - 1, 3 * y + at] for at in range(4)]
+    total = sum((hl.u16(one) for one in rows[1:]), hl.u16(rows[0]))
+    return _named(hl, hl.u8((total + 3 * hl.u16(image[2 * x + 2, 3 * y]) + 4) >> 3))
+
+
 def halfway(hl: Any) -> Any:
     """With a boundary condition along rows only."""
     image, x, y = _image(hl), hl.Var("x"), hl.Var("y")

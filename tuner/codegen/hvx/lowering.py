@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from math import gcd
 
-from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place, at, places_of, rank
+from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place, placed, places_of, rank
 
 _BYTE = (0, 255)
 _SIGNED = (-(1 << 15), (1 << 15) - 1)
@@ -43,10 +43,10 @@ class Value:
     """A row of values: ``operation`` of the ``parts``, each a value and the number of rows it lies
     below. ``numbers`` are the operation's constants. ``is_wide`` if it has halfwords.
 
-    The operation ``tap`` is pixels of the input ``image``, ``numbers[0]`` columns to the right, or
-    the channel of that number of ``numbers[1]`` interleaved ones; ``lut`` is entries of that
-    input; ``fold`` combines any number of parts by the operation ``by``, in an order that is
-    chosen later.
+    The operation ``tap`` is pixels of the input ``image``: each ``numbers[1]``-th, from
+    ``numbers[0]`` columns to the right on, in row ``numbers[2]`` of those that belong to one of the
+    output; ``lut`` is entries of that input; ``fold`` combines any number of parts by the operation
+    ``by``, in an order that is chosen later.
 
     Values of :data:`UNIFORM` operations are the same in a whole row: one word for each row.
     """
@@ -163,9 +163,10 @@ class _Lowering:
             return self.values.made("bytes_of_row", [self._words(expression)], is_wide=False)
         if kind == "pixel":
             place: Place = expression.value
-            numbers = place.dx, place.step
+            row, own = divmod(place.dy, place.down)
+            numbers = place.dx, place.step, own
             value, _ = self.values.made("tap", (), numbers, is_wide=False, image=place.source)
-            return value, place.dy
+            return value, row
         if kind == "entry":
             index = [self.bytes_of(parts[0])]
             return self.values.made("lut", index, is_wide=False, image=expression.value)
@@ -252,8 +253,7 @@ class _Lowering:
 
         def row(dy: int) -> tuple[Placed, Placed, Placed]:
             a, b, c = (
-                self.bytes_of(at(dx, dy, place.image, plane=place.plane))
-                for dx in (left, middle, right)
+                self.bytes_of(placed(place._replace(dx=dx, dy=dy))) for dx in (left, middle, right)
             )
             low, high = (made(op, [a, c], is_wide=False) for op in ("vminub", "vmaxub"))
             least = made("vminub", [low, b], is_wide=False)
@@ -522,9 +522,9 @@ def _steps(lines: Mapping[int, Mapping[Value, int]]) -> list[_Multiplication]:
         return _in_pairs([((v, row), w) for row, line in lines.items() for v, w in line.items()])
     for row, line in sorted(lines.items()):
         alone += [((one, row), weight) for one, weight in line.items() if not _is_tap(one)]
-        for image in dict.fromkeys(one.image for one in line if _is_tap(one)):
-            taps = {o.numbers[0]: o for o in line if _is_tap(o) and o.image == image}
-            for operation, places, weights in fewest(_taps(line, image)):
+        for source in dict.fromkeys(_source(one) for one in line if _is_tap(one)):
+            taps = {o.numbers[0]: o for o in line if _is_tap(o) and _source(o) == source}
+            for operation, places, weights in fewest(_taps(line, source)):
                 if len(places) == 1:
                     alone.append(((taps[places[0]], row), weights[0]))
                 else:
@@ -550,9 +550,14 @@ def _is_tap(value: Value) -> bool:
     return value.operation == "tap" and value.numbers[1] == 1
 
 
-def _taps(line: Mapping[Value, int], image: str) -> tuple[tuple[int, int], ...]:
-    """The offsets and weights of the pixels of ``image`` among the terms of ``line``."""
-    taps = {o.numbers[0]: w for o, w in line.items() if _is_tap(o) and o.image == image}
+def _source(tap: Value) -> tuple[str, int]:
+    """The image of ``tap``, and in which of its rows that belong to one of the output."""
+    return tap.image, tap.numbers[2]
+
+
+def _taps(line: Mapping[Value, int], source: tuple[str, int]) -> tuple[tuple[int, int], ...]:
+    """The offsets and weights of the pixels of ``source`` among the terms of ``line``."""
+    taps = {o.numbers[0]: w for o, w in line.items() if _is_tap(o) and _source(o) == source}
     return tuple(sorted(taps.items()))
 
 
@@ -560,8 +565,8 @@ def _multiplications(line: Mapping[Value, int]) -> tuple[bool, int, int, list[tu
     """How much a sum along a row takes. Of equals the same is the least, whichever sign it has."""
     if not _are_bytes(line):
         return True, 0, 0, []
-    images = sorted({one.image for one in line if _is_tap(one)})
-    taps = [tap for image in images for tap in _taps(line, image)]
+    sources = sorted({_source(one) for one in line if _is_tap(one)})
+    taps = [tap for source in sources for tap in _taps(line, source)]
     negative = sum(weight < 0 for weight in line.values())
     return False, len(_steps({0: line})), negative, taps
 
@@ -581,7 +586,8 @@ def _is_median_of_nine(expression: Pixel) -> bool:
     columns, rows = _sides(expression)
     places = places_of([expression])
     is_square = len(columns) == len(rows) == 3 and len(places) == 9
-    is_square &= len({(place.source, place.step) for place in places}) == 1
+    is_square &= len({place.source for place in places}) == 1
+    is_square &= all(place.step == place.down == 1 for place in places)
     is_dense = is_square and rows[2] - rows[0] == 2
     return is_dense and rank(expression) == 5
 

@@ -29,10 +29,11 @@ class NotAStencilError(NoPlanError):
 
 
 class Place(NamedTuple):
-    """Column ``step * x + dx`` of row ``y + dy`` of the input ``image``, for the output's pixel
-    (x, y). An ``image`` without a name is the first input. Of an image in planes it is the plane of
-    that number, or without one the output's own. What is ``within`` the image needs no edge to be
-    repeated: the image is as much larger than the output."""
+    """Column ``step * x + dx`` of row ``down * y + dy`` of the input ``image``, for the output's
+    pixel (x, y). An ``image`` without a name is the first input. Of an image in planes it is the
+    plane of that number, or without one the output's own; columns of one whose pixels have
+    ``channels`` side by side are those. What is ``within`` the image needs no edge to be repeated:
+    the image is as much larger than the output."""
 
     dx: int
     dy: int
@@ -40,11 +41,26 @@ class Place(NamedTuple):
     step: int = 1
     plane: int | None = None
     within: bool = False
+    down: int = 1
+    channels: int = 1
+
+    def __repr__(self) -> str:
+        # It decides in which order sums are made: what says nothing changes none.
+        said = self._asdict()
+        for name in ("down", "channels"):
+            if said[name] == 1:
+                del said[name]
+        return f"Place({', '.join(f'{name}={value!r}' for name, value in said.items())})"
 
     @property
     def source(self) -> str:
         """Names the image, or the plane of it."""
         return self.image if self.plane is None else f"{self.image}[{self.plane}]"
+
+    @property
+    def has_own(self) -> bool:
+        """Whether it lies in the output pixel's own share of the image."""
+        return 0 <= self.dx < self.step and 0 <= self.dy < self.down
 
 
 class Pixel:
@@ -121,19 +137,14 @@ def places_of(pixels: Iterable[Pixel]) -> frozenset[Place]:
     return frozenset(one.value for one in parts_of(pixels) if one.kind == "pixel")
 
 
-def at(
-    dx: int,
-    dy: int,
-    image: str = "",
-    step: int = 1,
-    plane: int | None = None,
-    *,
-    within: bool = False,
-) -> Pixel:
-    """The input pixel (u8) ``dx`` columns right of the output's and ``dy`` rows below; of rows of
-    interleaved channels (``step`` of them), ``dx`` is the channel. See :class:`Place`."""
-    is_other = dy != 0 or (step == 1 and dx != 0)
-    return Pixel("pixel", Place(dx, dy, image, step, plane, within and is_other), (), *_U8)
+def at(dx: int, dy: int, image: str = "") -> Pixel:
+    """The input pixel (u8) ``dx`` columns right of the output's and ``dy`` rows below."""
+    return placed(Place(dx, dy, image))
+
+
+def placed(place: Place) -> Pixel:
+    """The input pixel (u8) at ``place``."""
+    return Pixel("pixel", place._replace(within=place.within and not place.has_own), (), *_U8)
 
 
 def entry(table: str, index: Pixel) -> Pixel:

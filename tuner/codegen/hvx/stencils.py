@@ -22,14 +22,15 @@ from typing import NamedTuple
 from tuner.codegen.hvx.pixel import (
     NotAStencilError,
     Pixel,
+    Place,
     absolute,
-    at,
     clamped,
     constant,
     divided,
     entry,
     maximum,
     minimum,
+    placed,
     row_sum,
     scaled,
 )
@@ -336,20 +337,21 @@ class _Reading:
             steps.append(step)
             held = self._is_held(place, ends)
             is_inside = 0 <= place.offset < step
-            if place.is_clamped and (held is None or not (all(held) or is_inside)):
+            if step < 1:
+                raise NotAStencilError("it reads other pixels than those around the output's")
+            needed = place.offset < 0, place.offset >= step
+            if place.is_clamped and not (held and all(map(operator.le, needed, held))):
                 raise NotAStencilError(
                     "its edges do not continue as the pixels at them (repeat_edge)"
                 )
             if not is_inside:
                 kinds.add(place.is_clamped)
-        rows, step = steps
-        if rows != 1 or step < 1 or (step > 1 and not 0 <= across.offset < step):
-            raise NotAStencilError("it reads other pixels than those around the output's")
         if len(kinds) > 1:
             raise NotAStencilError("its edges are repeated along rows or columns only")
         plane = _plane(*planes) if planes else None
-        within = False in kinds
-        return at(across.offset, down.offset, known_as, step, plane, within=within)
+        rows, step = steps
+        own = across.offset, down.offset, known_as, step, plane, False in kinds, rows, channels
+        return placed(Place(*own))
 
     def _is_held(self, place: _Place, ends: Sequence[Expr]) -> tuple[bool, bool] | None:
         """Whether ``place`` is held at either end of an axis; ``None`` if it is elsewhere."""
@@ -540,9 +542,12 @@ def _coordinate(value: _Value) -> _Place:
 
 def _interleaved(across: _Place, channels: int, channel: int) -> _Place:
     """The place of a pixel's channel in a row where the ``channels`` lie side by side."""
-    if across.terms != ((_ACROSS, 1),) or across.offset or not 0 <= channel < channels:
+    if across.axis != _ACROSS or across.is_clamped or not 0 <= channel < channels:
         raise NotAStencilError("it reads other pixels than those around the output's")
-    return _Place(((_ACROSS, channels),), channel)
+    ((_, step),) = across.terms
+    if not 0 <= across.offset < step:
+        raise NotAStencilError("it reads other pixels than those around the output's")
+    return _Place(((_ACROSS, step * channels),), across.offset * channels + channel)
 
 
 def _plane(place: _Place) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import ClassVar, Self
 
@@ -39,8 +39,8 @@ _CLANG_CHOICES: dict[str, KnobValue] = {"llvm_optimize": "O3"}
 """No code was faster by another."""
 _MOST_REACH = 16
 """Rows or columns that a pixel depends on, to each side."""
-_MOST_STEP = 4
-"""Channels that are interleaved."""
+_MOST_STEP = 8
+"""Columns, channels of them, or rows of which an output pixel has its own share."""
 _MOST_VECTORS = 8
 """Of a row that is added up: it stays in registers."""
 _MOST_VALUES = 128
@@ -89,8 +89,13 @@ class Stencil(Plan):
         if self.problem.contract is not Contract.STATIC or width % self.lanes == 0:
             return False
         places = places_of(self.pixels)
-        is_local = all(one.dy == 0 == one.dx // one.step and not one.within for one in places)
-        return is_local and height > 1 and not _rows_in(self)
+        is_local = all(one.has_own and one.down == 1 for one in places)
+        specs = {one.name: one for one in self.specs} | {"": self.specs[0]}
+        # The rows of inputs lie as densely, for one pixel or channel as for several.
+        is_dense = all(
+            _rows_of(specs[one.image], one)[-2:] == (height, one.step * width) for one in places
+        )
+        return is_local and is_dense and height > 1 and not _rows_in(self)
 
     @property
     def walked(self) -> tuple[int, int]:
@@ -119,17 +124,26 @@ class Stencil(Plan):
             number = numbers[place.image]
             own = _PLANE if place.plane is None else str(place.plane)
             spec = specs[number]
-            plane = own if len(_rows_of(spec, place.step)) > 2 else ""
-            row = 2 if _is_of_pixels(spec, place.step) else 1
-            images[place.source] = Image(number, place.step, plane, row=row)
+            plane = own if len(_rows_of(spec, place)) > 2 else ""
+            row = 2 if place.channels > 1 else 1
+            around = [one for one in places if one.image == place.image]
+            image = Image(number, place.step, plane, row=row, down=place.down)
+            image = replace(image, is_exact=not all(one.has_own for one in around))
             if place.image in larger:
-                around = [one for one in places if one.image == place.image]
-                top, left = (-least for least in (specs[number].mins or (0, 0))[-2:])
-                right = max(0, *(one.dx for one in around))
-                bottom = max(0, *(one.dy for one in around))
-                images[place.source] = Image(number, 1, plane, False, left, top, right, bottom, row)
+                top, left = (-least for least in (spec.mins or (0, 0))[-2:])
+                right = max(0, *(one.dx + 1 - one.step for one in around))
+                bottom = max(0, *(one.dy + 1 - one.down for one in around))
+                image = replace(image, is_repeated=False, is_exact=False, left=left, top=top)
+                image = replace(image, right=right, bottom=bottom)
+            images[place.source] = replace(image, is_whole=self._is_whole(spec, place))
         tables = sorted({one.value for one in parts_of(self.pixels) if one.kind == "entry"})
         return Inputs(images, {name: numbers[name] for name in tables})
+
+    def _is_whole(self, spec: BufferSpec, place: Place) -> bool:
+        """Whether rows of ``place``'s image begin at vector boundaries if the output's do."""
+        strides = layout_of(spec, self.problem.contract, self.problem.target).strides
+        is_known = self.problem.contract is Contract.STATIC and not self.is_flat
+        return not is_known or strides[-3 if place.channels > 1 else -2] % self.lanes == 0
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
@@ -170,7 +184,7 @@ def _knobs(
     values, _ = lowered(stated, dtype)
     places = places_of(stated)
     has_neighbours = any(one.dx and one.step == 1 for one in places)
-    below = max(0, *(one.dy for one in places))
+    below = max(0, *(one.dy // one.down for one in places))
     # Where no row lies below the last, or more than an iteration's, there is one way to end.
     ends = height is not None and any(0 < below <= n and height % n == 0 for n in _ROWS)
     taps = ("align", "load") if has_neighbours else ("align",)
@@ -198,23 +212,19 @@ def _require(stated: tuple[Pixel, ...], dtype: str) -> None:
     places = places_of(stated)
     if not places or any(max(abs(one.dx), abs(one.dy)) > _MOST_REACH for one in places):
         raise NotAStencilError(f"it reaches over more than {_MOST_REACH} pixels, or over none")
-    if any(one.step > 1 and not 0 <= one.dx < one.step <= _MOST_STEP for one in places):
-        raise NotAStencilError(f"it reads more than {_MOST_STEP} channels, or beyond a pixel's")
-    if len({(one.source, one.step) for one in places}) > len({one.source for one in places}):
-        raise NotAStencilError("it reads an image as one with channels and as one without")
+    if any(max(one.step, one.down) > _MOST_STEP for one in places):
+        raise NotAStencilError(f"of more than {_MOST_STEP} columns, channels or rows it reads one")
+    ways = {(one.source, one.step, one.down, one.channels) for one in places}
+    if len(ways) > len({one.source for one in places}):
+        raise NotAStencilError("it goes through an image in two ways")
     values, _ = lowered(stated, dtype)
     if len(values.known) > _MOST_VALUES:
         raise NotAStencilError(f"it takes more than {_MOST_VALUES} vector operations")
 
 
-def _is_of_pixels(spec: BufferSpec, step: int) -> bool:
-    """Whether an image's last dimension are the channels that lie side by side in a row."""
-    return step > 1 and len(spec.shape) > 2
-
-
-def _rows_of(spec: BufferSpec, step: int) -> tuple[int, ...]:
+def _rows_of(spec: BufferSpec, place: Place) -> tuple[int, ...]:
     """The shape of an image as rows, or as planes of rows."""
-    if _is_of_pixels(spec, step):
+    if place.channels > 1:
         rows, pixels, channels = spec.shape
         return rows, pixels * channels
     return spec.shape
@@ -239,17 +249,28 @@ def _require_buffers(stencil: Stencil) -> None:
         image = inputs.images[place.source]
         if image.is_repeated and any(given[image.buffer].mins):
             raise NotAStencilError("its image does not begin at 0")
-        if not image.is_repeated and not place.within and (place.dx or place.dy):
+        if not image.is_repeated and not place.within and not place.has_own:
             raise NotAStencilError("it repeats some edges of an image, and others not")
         spec = given[image.buffer]
-        if _is_of_pixels(spec, place.step):
+        if place.channels > 1:
             _require_dense(spec, stencil.problem)
-        *others, rows, columns = _rows_of(spec, place.step)
+        *others, rows, columns = _rows_of(spec, place)
         plane = place.plane
         has_plane = others in ([], planes) if plane is None else plane < max(others, default=0)
-        has_all = not image.is_repeated and _has_all(spec, place, height, width)
-        if not has_plane or not (has_all or (rows, columns) == (height, place.step * width)):
+        needed = place.down * height, place.step * width
+        if image.is_exact or max(place.step, place.down) == 1:
+            fits = (rows, columns) == needed
+        else:
+            fits = rows >= needed[0] and columns >= needed[1]
+        if not image.is_repeated:
+            fits |= _has_all(spec, place, height, width)
+        if not has_plane or not fits:
             raise NotAStencilError("its image is not made of ones of the same shape")
+        if image.is_exact and max(place.step, place.down) > 1 and stencil.height is None:
+            raise NotAStencilError(
+                "it makes an image with repeated edges smaller, for which the contract has to be "
+                "static"
+            )
     if any(given[number].shape != (TABLE_BYTES,) for number in inputs.tables.values()):
         raise NotAStencilError(f"a table that it looks up in does not have {TABLE_BYTES} entries")
 
@@ -265,10 +286,11 @@ def _has_all(spec: BufferSpec, place: Place, height: int, width: int) -> bool:
     and what lies there itself: vectors are loaded from there."""
     ends = zip(spec.shape[-2:], (spec.mins or (0, 0))[-2:], strict=True)
     (top, bottom), (left, right) = ((least, least + extent) for extent, least in ends)
+    beyond = place.dy + 1 - place.down, place.dx + 1 - place.step
     return (
-        place.step == 1
-        and top <= min(0, place.dy) <= max(0, place.dy) <= bottom - height
-        and left <= min(0, place.dx) <= max(0, place.dx) <= right - width
+        place.channels == 1
+        and top <= min(0, place.dy) <= max(0, beyond[0]) <= bottom - place.down * height
+        and left <= min(0, place.dx) <= max(0, beyond[1]) <= right - place.step * width
     )
 
 
@@ -327,12 +349,10 @@ class _Walk:
         """Conditions under which the shape of an input is wrong."""
         for one in self._inputs.images.values():
             name = f"input{one.buffer}_extent"
-            if one.is_repeated:
-                yield f"{name}_0 != {one.step} * width"
-                yield f"{name}_1 != output_extent_1"
-            else:
-                yield f"{name}_0 < width + {one.left + one.right}"
-                yield f"{name}_1 < output_extent_1 + {one.top + one.bottom}"
+            height = f"{one.down} * output_extent_1" if one.down > 1 else "output_extent_1"
+            sign = "!=" if one.is_exact else "<"
+            yield f"{name}_0 {sign} {one.step} * width + {one.left + one.right}"
+            yield f"{name}_1 {sign} {height} + {one.top + one.bottom}"
             if one.plane:
                 is_own = one.plane == _PLANE
                 yield f"{name}_2 != output_extent_2" if is_own else f"{name}_2 <= {one.plane}"

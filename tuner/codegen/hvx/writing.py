@@ -39,8 +39,8 @@ _WIDE_BINARY = ("vaddh", "vsubh", "vabsdiffh", "vmaxh", "vminh", "vmaxuh", "vmin
 _BY_HALVES = (*_WIDE_BINARY, "vabsh", "vasrh", "vlsrh", "vaslh", "vmpyihb", "vmpyhsrs")
 """Wide operations that exist for single vectors only."""
 _CLAMPED_ROW = (
-    "#define ROW(n, r) "
-    "(in##n + clamped(y + (r), -above##n, height - 1 + below##n) * in##n##_stride)"
+    "#define ROW(n, r) (in##n + clamped(down##n * y + (r), -above##n, "
+    "down##n * height - 1 + below##n) * in##n##_stride)"
 )
 _NO_ROW = "#undef ROW"
 _GUARD = "if (y + {row} < height) "
@@ -60,8 +60,10 @@ class Image:
     """An input: the number of its buffer in the call, its interleaved channels, and in which plane
     it lies, in C; empty if it has one only.
 
-    If its edges are not repeated, ``left``, ``top``, ``right`` and ``bottom`` are the pixels that
-    it has beyond the output, at least.
+    Of each ``step`` columns and ``down`` rows one of the output's is made. If its edges are not
+    repeated, ``left``, ``top``, ``right`` and ``bottom`` are the pixels that it has beyond the
+    output's share, at least; if they are, and it has no more, it ``is_exact``. Its rows are whole
+    (``is_whole``) if they begin at vector boundaries wherever the output's do.
     """
 
     buffer: int
@@ -74,6 +76,9 @@ class Image:
     bottom: int = 0
     row: int = 1
     """The dimension along which rows follow each other."""
+    down: int = 1
+    is_exact: bool = False
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -144,8 +149,8 @@ def declarations(
 ) -> str:
     """Everything before the function itself: tables, and a function for each of ``strips``."""
     tables = [_bytes("lanes", range(lanes))]
-    steps = {choices.channels, *(one.step for one in inputs.images.values())}
-    for step in sorted(steps - {1, 2, 4}):
+    steps = (choices.channels, *(one.step for one in inputs.images.values()))
+    for step in sorted({step // (step & -step) for step in steps} - {1}):
         tables += _of_interleaved(step, lanes)
     # One strip alone is inlined by clang; several would be too long.
     attribute = "" if len(strips) == 1 else "__attribute__((noinline)) "
@@ -230,8 +235,9 @@ class _Writer:
         for value in constants(self._window):
             yield f"const {_type(value)} {_constant(value)} = {_splat(value)};"
         for n, image in enumerate(self._inputs.images.values()):
-            # Rows beyond the output's that the image has.
-            yield f"enum {{ above{n} = {image.top}, below{n} = {image.bottom} }};"
+            # Its rows for one of the output, and those beyond.
+            sides = f"above{n} = {image.top}, below{n} = {image.bottom}"
+            yield f"enum {{ down{n} = {image.down}, {sides} }};"
         for n in tables:
             for half in range(2):
                 place = f"*(const VU *)(entries{n} + {half * self._lanes})"
@@ -270,7 +276,8 @@ class _Writer:
             return []
         if not step <= needed < 2 * step:
             return []
-        row = f"((r) < {step} + below##n || has_more ? (r) : {step - 1} + below##n)"
+        last = f"{step} * down##n + below##n"
+        row = f"((r) < {last} || has_more ? (r) : {last} - 1)"
         return [
             f"{self._unrolled()}for (; y < height; y += {step}) {{",
             f"const int has_more = y + {step} < height;",
@@ -289,8 +296,8 @@ class _Writer:
         return "" if is_shared else '_Pragma("clang loop unroll(disable)") '
 
     def _rows_down(self) -> Iterator[str]:
-        for n in range(len(self._inputs.images)):
-            yield f"p{n} += {self._window.rows} * in{n}_stride;"
+        for n, image in enumerate(self._inputs.images.values()):
+            yield f"p{n} += {self._window.rows * image.down} * in{n}_stride;"
 
     def _without_the_last(self, needed: int) -> Iterator[str]:
         """The iterations that need no row below the last."""
@@ -425,9 +432,10 @@ class _Writer:
         yield f"if (y + {ahead} < height - {rows}) {{"
         for n, image in enumerate(self._inputs.images.values()):
             width = image.step * (self._strip.columns + 2) * self._lanes
+            first = f"{image.down} * (y + {ahead})" if image.down > 1 else f"(y + {ahead})"
             yield (
-                f"__builtin_HEXAGON_Y5_l2fetch((void *)(in{n} + (y + {ahead}) * in{n}_stride), "
-                f"(uint64_t)in{n}_stride << 32 | {width}u << 16 | {rows}u);"
+                f"__builtin_HEXAGON_Y5_l2fetch((void *)(in{n} + {first} * in{n}_stride), "
+                f"(uint64_t)in{n}_stride << 32 | {width}u << 16 | {rows * image.down}u);"
             )
         yield "}"
 
@@ -537,14 +545,13 @@ class _Writer:
 
     def _tap(self, value: Value, row: int) -> Iterator[str]:
         """The pixels of a tap, each column of vectors."""
-        dx, step = value.numbers
-        image = self._inputs.number(value.image)
+        place, step, own = value.numbers
+        dx, channel = divmod(place, step)
+        line = _Line(self._inputs.number(value.image), row, channel, step)
+        line = line._replace(row=self._image(line).down * row + own)
         for column in range(self._strip.columns):
             name = _name(self._prefix, value, row, column)
-            if step > 1:
-                yield from self._channel(name, _Line(image, row), column, dx, step)
-            else:
-                yield from self._neighbours(name, _Line(image, row), column, dx)
+            yield from self._neighbours(name, line, column, dx)
 
     def _neighbours(self, name: str, line: _Line, column: int, dx: int) -> Iterator[str]:
         lanes = self._lanes
@@ -552,9 +559,10 @@ class _Writer:
         is_inside = (beyond >= 0 or self._strip.left == "inside") and (
             beyond < self._strip.columns or self._strip.right == "inside"
         )
-        is_repeated = self._is_repeated(line)
-        if dx and ((is_inside and self._choices.is_loaded) or not (is_inside or is_repeated)):
-            yield f"const V {name} = *(const VU *)({line.place} + {column * lanes + dx});"
+        is_loaded = is_inside and self._choices.is_loaded and line.step == 1
+        if dx and (is_loaded or not (is_inside or self._image(line).is_repeated)):
+            place = f"{line.place} + {line.step * (column * lanes + dx)}"
+            yield from self._apart(name, place, line, "VU", name)
             return
         yield from self._loaded(line, column)
         own, other = line.vector(column), line.vector(beyond)
@@ -568,23 +576,26 @@ class _Writer:
         shift = f"valignb{suffix}" if dx > 0 else f"vlalignb{suffix}"
         yield f"const V {name} = HVX({shift})({pair}, {size});"
 
-    def _channel(
-        self, name: str, line: _Line, column: int, channel: int, step: int
-    ) -> Iterator[str]:
-        """The pixels of a channel, which lie in ``step`` vectors."""
-        vectors = [line.vector(step * column + at) for at in range(step)]
+    def _apart(self, name: str, place: str, line: _Line, kind: str, known_as: str) -> Iterator[str]:
+        """The vector ``name`` of the pixels of a line from ``place`` on; the vectors that all its
+        pixels there lie in are called ``known_as`` and a number."""
+        step, channel = line.step, line.channel
+        if step == 1:
+            yield f"const V {name} = *(const {kind} *)({place});"
+            return
+        vectors = [f"{known_as}_{at}" for at in range(step)]
         for at, one in enumerate(vectors):
             if self._is_new(one):
-                place = f"{line.place} + {(step * column + at) * self._lanes}"
-                yield f"const V {one} = *(const {self._type} *)({place});"
-        if step % 2 == 0:
-            for letter, is_odd in (("h", channel // 2), ("b", channel % 2))[step == 2 :]:
-                pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
-                vectors = [f"{one}_{letter}{is_odd}" for one, _ in pairs]
-                for packed, (one, other) in zip(vectors, pairs, strict=True):
-                    if self._is_new(packed):
-                        operation = f"vpack{'eo'[is_odd]}{letter}"
-                        yield f"const V {packed} = HVX({operation})({other}, {one});"
+                yield f"const V {one} = *(const {kind} *)({place} + {at * self._lanes});"
+        while step % 2 == 0:
+            pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
+            letter = "eo"[channel % 2]
+            step, channel = step // 2, channel // 2
+            vectors = [f"{one}{letter}" for one, _ in pairs]
+            for packed, (one, other) in zip(vectors, pairs, strict=True):
+                if self._is_new(packed):
+                    yield f"const V {packed} = HVX(vpack{letter}b)({other}, {one});"
+        if step == 1:
             yield f"const V {name} = {vectors[0]};"
             return
         # Lane n of vector v is of the channel (lanes * v + n) modulo step.
@@ -603,40 +614,47 @@ class _Writer:
         name, last = line.vector(column), self._strip.columns
         if not self._is_new(name):
             return
-        place = f"{line.place} + {column * self._lanes}"
-        if column < 0 and self._strip.left == "edge":
-            yield from self._loaded(line, 0)
-            yield f"const V {name} = HVX(vdelta)({line.vector(0)}, first_lane);"
-        elif column == last and self._strip.right == "edge":
-            yield from self._loaded(line, last - 1)
-            yield f"const V {name} = HVX(vdelta)({line.vector(last - 1)}, last_lane);"
-        elif column < 0 and self._strip.left == "near":
-            # The first vector of the row, moved up behind copies of its first pixel.
-            yield f"const V {name}_inside = *(const VU *)({line.place} - before);"
-            yield (
-                f"const V {name} = HVX(vlalignb)({name}_inside, "
-                f"HVX(vdelta)({name}_inside, first_lane), {self._lanes} - before);"
-            )
-        elif column == last and self._strip.right == "near":
-            yield f"const V {name}_inside = *(const VU *)({place} + after - {self._lanes});"
-            yield (
-                f"const V {name} = HVX(valignb)(HVX(vdelta)({name}_inside, last_lane), "
-                f"{name}_inside, {self._lanes} - after);"
-            )
+        step, is_left = line.step, column < 0
+        place = f"{line.place} + {step * column * self._lanes}"
+        side = {-1: self._strip.left, last: self._strip.right}.get(column, "inside")
+        # Beyond the first pixel of a row it is again, and beyond the last that.
+        end = line._replace(channel=0 if is_left else step - 1)
+        way = "first_lane" if is_left else "last_lane"
+        if side == "edge":
+            inner = 0 if is_left else last - 1
+            yield from self._loaded(end, inner)
+            yield f"const V {name} = HVX(vdelta)({end.vector(inner)}, {way});"
+        elif side == "near":
+            # The first or the last vector of the row, moved beside copies of its end.
+            back = f"{step} * before" if is_left else f"{step} * ({self._lanes} - after)"
+            place = f"{line.place if is_left else place} - {back}"
+            for one in dict.fromkeys((line, end)):
+                inside = f"{one.vector(column)}_inside"
+                if self._is_new(inside):
+                    yield from self._apart(inside, place, one, "VU", f"{one.whole(column)}_near")
+            inside, other = f"{name}_inside", f"HVX(vdelta)({end.vector(column)}_inside, {way})"
+            if is_left:
+                moved = f"HVX(vlalignb)({inside}, {other}, {self._lanes} - before)"
+            else:
+                moved = f"HVX(valignb)({other}, {inside}, {self._lanes} - after)"
+            yield f"const V {name} = {moved};"
         else:
-            kind = self._type if self._is_repeated(line) else "VU"
-            yield f"const V {name} = *(const {kind} *)({place});"
+            image = self._image(line)
+            kind = self._type if image.is_repeated and image.is_whole else "VU"
+            yield from self._apart(name, place, line, kind, line.whole(column))
 
-    def _is_repeated(self, line: _Line) -> bool:
-        """Whether the edges of the image are: its rows are then as long as the output's."""
-        return list(self._inputs.images.values())[line.image].is_repeated
+    def _image(self, line: _Line) -> Image:
+        return list(self._inputs.images.values())[line.image]
 
 
 class _Line(NamedTuple):
-    """A row of an input image, counted from the first output row of an iteration."""
+    """A row of an input image, counted from the first of an iteration; of each ``step`` pixels in
+    it the one of number ``channel``."""
 
     image: int
     row: int
+    channel: int = 0
+    step: int = 1
 
     @property
     def place(self) -> str:
@@ -645,6 +663,10 @@ class _Line(NamedTuple):
 
     def vector(self, number: int) -> str:
         """The name of a vector of it, counted from the first of the strip."""
+        return self.whole(number) + (f"_c{self.channel}" if self.step > 1 else "")
+
+    def whole(self, number: int) -> str:
+        """The same of all its pixels."""
         return f"x{self.image}_{_signed(self.row)}_{_signed(number)}"
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.rig.random_stencils import random_stencil
+from tests.rig.random_stencils import random_stencil, share_of
 from tuner.codegen.hvx.generator import HvxGenerator
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
@@ -29,8 +29,12 @@ def drawn_problem(seed: int, random: Random) -> Problem:
     """The pipeline of ``seed`` in a shape and under a contract that ``random`` draws."""
     kernel = find_kernel(keep_pipeline(random_stencil(seed)))
     contract = random.choice((Contract.STATIC, *Contract))
+    if share_of(seed) != (1, 1) and random.random() < 0.8:
+        contract = Contract.STATIC
     widths = WHOLE if contract is Contract.EXTENT else (*WHOLE, *RAGGED)
     sizes = {"x": random.choice(widths), "y": random.choice((5, 11, 16)), "plane": 3}
+    step, down = share_of(seed)
+    sizes |= {"image_0": step * sizes["x"], "image_1": down * sizes["y"]}
     known = {param.name for param in kernel.params}
     given = {name: size for name, size in sizes.items() if name in known}
     return kernel.problem(given, contract, TARGET)

@@ -14,6 +14,7 @@ from tuner.codegen.hvx.generator import plan_of
 from tuner.codegen.hvx.pixel import (
     NotAStencilError,
     Pixel,
+    Place,
     at,
     clamped,
     constant,
@@ -21,6 +22,7 @@ from tuner.codegen.hvx.pixel import (
     entry,
     maximum,
     minimum,
+    placed,
     row_sum,
 )
 from tuner.codegen.hvx.plan import NoPlanError
@@ -43,6 +45,14 @@ def binomial(parts: list[Pixel]) -> Pixel:
     return parts[0] + 2 * parts[1] + parts[2]
 
 
+def inner(dx: int, dy: int) -> Pixel:
+    return placed(Place(dx, dy, within=True))
+
+
+def share(dx: int, dy: int) -> Pixel:
+    return placed(Place(dx, dy, step=2, within=True, down=3))
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -57,8 +67,11 @@ def binomial(parts: list[Pixel]) -> Pixel:
         ),
         (
             "larger",
-            (binomial([binomial([at(i, j, within=True) for i in range(3)]) for j in range(3)]) + 8)
-            >> 4,
+            (binomial([binomial([inner(i, j) for i in range(3)]) for j in range(3)]) + 8) >> 4,
+        ),
+        (
+            "smaller",
+            (total([share(-1, at) for at in range(4)]) + 3 * share(2, 0) + 4) >> 3,
         ),
         ("toned", entry("table", (at(-1, 0, "image") + at(1, 0, "image") + 1) >> 1)),
     ],
