@@ -8,7 +8,7 @@ rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,9 +45,6 @@ def wrapped(
     of C. ``constants`` and ``scalars`` are in scope of the loops, and ``functions`` before them."""
     extents = [e for spec in buffers for e in _extents(spec, problem)]
     constants = {**constants, **{e.name: e.value for e in extents if e.is_fixed}}
-    given = [f"const {one.dtype}_t {one.name}" for one in scalars]
-    given += [f"const int {e.name}" for e in extents if not e.is_fixed]
-    pointers = [f"{element_type(spec)} *restrict {spec.name}" for spec in buffers]
     passed = [f"(void *){_argument(spec)}->host" for spec in buffers]
     passed += [one.name for one in scalars]
     passed += [e.place for e in extents if not e.is_fixed]
@@ -57,13 +54,7 @@ def wrapped(
             PRELUDE.read_text(),
             *(f"enum {{ {name} = {value} }};" for name, value in constants.items()),
             functions,
-            # Inlined, it would lose some of what restrict says.
-            f"static __attribute__((noinline)) int kernel({', '.join(pointers + given)}) {{",
-            *_assumptions(problem, buffers, extents),
-            "struct held held __attribute__((cleanup(release))) = {0};",
-            loops,
-            "return 0;",
-            "}",
+            function("kernel", problem, buffers, loops, scalars),
             f"{_signature(problem, buffers, scalars)} {{",
             *_checks(problem, buffers, extents),
             f"return kernel({', '.join(passed)});",
@@ -71,6 +62,42 @@ def wrapped(
             "",
         ]
     )
+
+
+def function(
+    name: str,
+    problem: Problem,
+    buffers: Sequence[BufferSpec],
+    loops: str,
+    scalars: tuple[ScalarSpec, ...] = (),
+    *,
+    is_apart: bool = False,
+) -> str:
+    """The function ``name`` of ``loops``, called with what :func:`arguments` has. If it
+    ``is_apart``, what the contract fixes of its buffers is known to it alone."""
+    extents = [e for spec in buffers for e in _extents(spec, problem)]
+    given = [f"{element_type(spec)} *restrict {spec.name}" for spec in buffers]
+    given += [f"const {one.dtype}_t {one.name}" for one in scalars]
+    given += [f"const int {e.name}" for e in extents if not e.is_fixed]
+    fixed = [f"enum {{ {e.name} = {e.value} }};" for e in extents if e.is_fixed and is_apart]
+    return "\n".join(
+        [
+            # Inlined, it would lose some of what restrict says.
+            f"static __attribute__((noinline)) int {name}({', '.join(given)}) {{",
+            *fixed,
+            *_assumptions(problem, buffers, extents),
+            "struct held held __attribute__((cleanup(release))) = {0};",
+            loops,
+            "return 0;",
+            "}",
+        ]
+    )
+
+
+def arguments(problem: Problem, buffers: Sequence[BufferSpec]) -> list[str]:
+    """Those of a :func:`function` of ``buffers``, where these have their own names."""
+    extents = [e for spec in buffers for e in _extents(spec, problem)]
+    return [*(spec.name for spec in buffers), *(e.name for e in extents if not e.is_fixed)]
 
 
 def header(kernel: Kernel, problem: Problem) -> str:
@@ -138,7 +165,7 @@ def _extents(spec: BufferSpec, problem: Problem) -> Iterator[_Extent]:
 
 
 def _assumptions(
-    problem: Problem, buffers: tuple[BufferSpec, ...], extents: list[_Extent]
+    problem: Problem, buffers: Sequence[BufferSpec], extents: list[_Extent]
 ) -> Iterator[str]:
     """Tells clang the promises of the contract where the loops are: it does not see callers."""
     for spec in buffers:

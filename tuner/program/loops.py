@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from keyword import iskeyword
@@ -184,6 +184,21 @@ class Program:
                     known = found.setdefault(axis[1].name, extent)
                     require(known == extent, f"its size {axis[1].name} is {known} and {extent}")
         return found
+
+    def part(self, output: str) -> Program:
+        """What makes one of its outputs, of the inputs and tables that this takes."""
+        read, stages = {output}, list[Stage]()
+        for stage in reversed(self.stages):
+            if read & {*stage.arrays}:
+                stages.append(stage)
+                read |= {load.source for load in loads_in(*stage.expressions)}
+        return replace(
+            self,
+            arguments=tuple(a for a in self.arguments if isinstance(a, Scalar) or a.name in read),
+            tables=tuple(one for one in self.tables if one.name in read),
+            stages=tuple(stages[::-1]),
+            outputs=(output,),
+        )
 
     def stage_of(self, array: str) -> Stage:
         """The stage that computes ``array``."""

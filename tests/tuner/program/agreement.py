@@ -56,6 +56,11 @@ class Seeded:
         assert parsed(printed(program)) == program, "its text means another"
         arguments = arguments_of(program, sizes, self.seed)
         wanted = interpreted(program, sizes, *arguments)
+        for name in program.outputs:
+            part = program.part(name)
+            given = {one.name: arguments[0][one.name] for one in part.inputs}
+            apart = interpreted(part, sizes, given, arguments[1])
+            require_same("an output by itself", apart, {name: wanted[name]})
         normal = self._normal()
         require_same("normal form", interpreted(normal, sizes, *arguments), wanted)
         self._in_halide(*arguments, wanted)

@@ -7,24 +7,18 @@ from pathlib import Path
 
 from tuner import program
 from tuner.codegen import wrapping
-from tuner.codegen.hvx.counting import Histogram
-from tuner.codegen.hvx.plan import VECTORS, NoPlanError, Plan, RefusedError
-from tuner.codegen.hvx.scanning import Scan
-from tuner.codegen.hvx.strips import Stencil
-from tuner.codegen.hvx.turning import Turn
+from tuner.codegen.hvx.kinds import KINDS, plan_for
+from tuner.codegen.hvx.plan import VECTORS, NoPlanError, Plan
 from tuner.codegen.wrapping import PRELUDE, declaration, wrapped
 from tuner.codegen.written import SWITCHES, WrittenGenerator
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
 from tuner.kernels import Kernel
 from tuner.problem.buffers import BufferSpec
-from tuner.program import Program, ProgramError
+from tuner.program import ProgramError
 from tuner.records.candidate import Problem
 from tuner.space import Config, Space
 
-_KINDS: tuple[type[Plan], ...] = (Turn, Histogram, Scan, Stencil)
-"""Plans; the first that reads a program makes its code."""
-_KEPT = 256
 _NO_RENAMING = ("-mllvm", "-break-anti-dependencies=none", "-mllvm", "-disable-copyprop")
 """Behind the allocation of registers none is renamed. Freeing itself of anti-dependences, the last
 scheduler renames one half of a pair of vectors that is still needed (box_blur_u8, 384x11, contract
@@ -43,7 +37,7 @@ class HvxGenerator(WrittenGenerator):
         try:
             return Space(kernel.name, plan_of(kernel, problem).knobs)
         except NoPlanError as error:
-            kinds = ", ".join(kind.accepted for kind in _KINDS)
+            kinds = ", ".join(kind.accepted for kind in KINDS)
             raise UserError(
                 f"the generator '{cls.name}' makes no code of {kernel.name}: {error}",
                 accepted=f"{kinds}; see docs/generators.md",
@@ -76,37 +70,27 @@ def plan_of(kernel: Kernel, problem: Problem) -> Plan:
     """The plan for ``problem``. ``NoPlanError`` says why there is none."""
     params = problem.workload.params
     try:
-        found = _read(kernel.program(params), tuple(kernel.buffers(params)), problem)
+        loops = kernel.program(params)
     except ProgramError as error:
         raise NoPlanError(error.message) from None
+    specs = kernel.buffers(params)
+    names = [*(one.name for one in loops.inputs), *loops.outputs]
+    named = tuple(one._replace(name=own) for one, own in zip(specs, names, strict=True))
+    found = plan_for(loops, named, problem)
     if isinstance(found, NoPlanError):
         raise found.with_traceback(None)
     return found
 
 
-@lru_cache(maxsize=_KEPT)
-def _read(loops: Program, specs: tuple[BufferSpec, ...], problem: Problem) -> Plan | NoPlanError:
-    """The plan, or what says best why there is none: of a kind that it is, or else of the last."""
-    names = [*(one.name for one in loops.inputs), *loops.outputs]
-    named = [one._replace(name=own) for one, own in zip(specs, names, strict=True)]
-    found: NoPlanError | None = None
-    for kind in _KINDS:
-        try:
-            return kind.of(loops, named, problem)
-        except ProgramError as error:
-            reason = NoPlanError(error.message)
-        except NoPlanError as error:
-            reason = error.with_traceback(None)
-        found = found if isinstance(found, RefusedError) else reason
-    assert found is not None  # noqa: S101 - there are kinds
-    return found
-
-
 def _buffers(kernel: Kernel, problem: Problem) -> tuple[BufferSpec, ...]:
     """Those of the kernel by names that are C's, whatever a pipeline calls them."""
-    *given, output = kernel.buffers(problem.workload.params)
-    inputs = (spec._replace(name=f"input{number}") for number, spec in enumerate(given))
-    return (*inputs, output._replace(name="output"))
+    found: list[BufferSpec] = []
+    for role in ("input", "output"):
+        own = [one for one in kernel.buffers(problem.workload.params) if one.role == role]
+        is_one = role == "output" and len(own) == 1
+        names = [role] if is_one else [f"{role}{number}" for number in range(len(own))]
+        found += [one._replace(name=name) for one, name in zip(own, names, strict=True)]
+    return tuple(found)
 
 
 @lru_cache(maxsize=1)

@@ -35,8 +35,6 @@ class Plan(ABC):
 
     accepted: ClassVar[str]
     """The kind, for people."""
-    textbook: ClassVar[Mapping[str, KnobValue]] = {}
-    """Choices to begin with; the first of each other knob."""
 
     @classmethod
     @abstractmethod
@@ -48,6 +46,11 @@ class Plan(ABC):
     @abstractmethod
     def knobs(self) -> tuple[Knob, ...]:
         """The choices that decide something."""
+
+    @property
+    def textbook(self) -> Mapping[str, KnobValue]:
+        """Choices to begin with; the first of each other knob."""
+        return {}
 
     @abstractmethod
     def written(self, config: Config) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import ClassVar, Self
+from typing import Self
 
 from tuner.codegen import clang
 from tuner.codegen.hvx.lowering import BOUNDS, lowered
@@ -54,7 +54,6 @@ class Stencil(Plan):
     (``are_channels``), and the buffers by the names it knows them by."""
 
     accepted = "functions of u8 images and the pixels around one"
-    textbook: ClassVar[Mapping[str, KnobValue]] = {ROWS: 4, "hvx_columns": 2, "hvx_adds": "halves"}
 
     pixels: tuple[Pixel, ...]
     are_channels: bool
@@ -152,6 +151,10 @@ class Stencil(Plan):
         if _rows_in(self):
             columns = (vectors,)  # whole rows
         return _knobs(columns, self.pixels, self.output.dtype, self.height)
+
+    @property
+    def textbook(self) -> Mapping[str, KnobValue]:
+        return {ROWS: 4, "hvx_columns": 2, "hvx_adds": "halves"}
 
     def switches(self, config: Config) -> list[str]:
         images = self.inputs.images.values()

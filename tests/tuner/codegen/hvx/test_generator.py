@@ -183,7 +183,7 @@ def test_a_thousand_configs_are_right(seed, generator, measurer):
         name = dice.choice((*KERNELS, *UPLOADS))
         contract = dice.choice(contracts_of(name))
         widths = [w for w in WIDTHS if w % 128 == 0 or contract is not Contract.EXTENT]
-        problem = problem_of(name, dice.choice(widths), dice.randrange(3, 40), contract)
+        problem = problem_of(name, dice.choice(widths), dice.randrange(4, 40), contract)
         space = generator.space(kernel_of(problem), problem)
         config = space.config({knob.name: dice.choice(knob.choices) for knob in space.knobs})
         artifact = generator.compile(Candidate(problem, config, "hvx"))
