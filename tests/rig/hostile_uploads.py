@@ -194,13 +194,6 @@ class Patched:
         return found
 
 
-def _calls_of_func(p: Patched, index: int) -> None:
-    """Every call to a Func but the first is one to that."""
-    for call in p.found("Call", call_type="Halide"):
-        if call["func_index"]:
-            p.put("<i", call, "func_index", index)
-
-
 def _doubled(p: Patched) -> None:
     """Each sum is that of the next with itself: 2 ** 40 of them to whom copies them."""
     for add in p.found("Add"):
@@ -225,8 +218,6 @@ _TABLE = "t = hl.Buffer(hl.UInt(8), [16], 't')\ng[x, y] = t[hl.clamp(x, 0, 15)]"
 _ABSD = "g[x, y] = hl.absd(pixel, f[x, y])"
 
 BYTES: dict[str, tuple[str, Callable[[Patched], Any], str]] = {
-    "no such Func": (_DEFINED, lambda p: _calls_of_func(p, 99), "which is nothing in it"),
-    "another Func": (_DEFINED, lambda p: _calls_of_func(p, 1), "which is nothing in it"),
     "vectors": (
         _DEFINED,
         lambda p: [p.put("<i", one, "lanes", 1 << 20) for one in p.found("Type")],

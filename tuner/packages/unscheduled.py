@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tuner.codegen.halide.compilation import halide_target
 from tuner.codegen.halide.servers import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, CompileServers
-from tuner.codegen.halide.uploads.unscheduling import is_parallel
+from tuner.codegen.halide.uploads.contents import is_parallel
 from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json, digest_of_bytes
 from tuner.kernels.kernel import Array

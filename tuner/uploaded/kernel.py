@@ -17,6 +17,8 @@ import numpy as np
 
 from tuner.codegen.halide.uploads import Analysis, analyse_pipeline, reference_outputs
 from tuner.codegen.halide.uploads.answers import NotTunableError
+from tuner.codegen.halide.uploads.contents import checked
+from tuner.codegen.halide.uploads.pipelines import pipeline_of
 from tuner.codegen.halide.uploads.program import declared, program_of
 from tuner.codegen.halide.uploads.readers import output_bytes, outputs_in
 from tuner.codegen.halide.uploads.serialized import DamagedError
@@ -170,18 +172,12 @@ class PipelineKernel(Kernel):
         )
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
-        from tuner.codegen.halide.uploads.deserialized import deserialized
-        from tuner.codegen.halide.uploads.rewriting import mirrored
-
         facts = self.facts(params)
-        opened = deserialized(self.data, mirrored if facts.folds else bytes)
-        inputs = [opened.inputs[buffer.name] for buffer in facts.inputs]
-        first, *more = opened.outputs
-        for one in facts.scalars:
+        made = pipeline_of(checked(self.data, folds=facts.folds))
+        for scalar, one in zip(made.scalars, facts.scalars, strict=True):
             if one.decides:  # numbers for Halide; the code refuses any other
-                opened.scalars[one.name].set_range(one.value, one.value)
-        scalars = list(opened.scalars.values())
-        return HalidePipeline(inputs, first, opened.stages, scalars, more)
+                scalar.set_range(one.value, one.value)
+        return made
 
     def other_shapes(self, problem: Problem) -> list[dict[str, int]]:
         """Sizes that follow from others by themselves keep doing so."""

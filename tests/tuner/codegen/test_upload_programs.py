@@ -1,4 +1,4 @@
-"""Serialized pipelines are read as programs that mean the same."""
+"""Serialized pipelines are read as programs that mean the same, and written so for Halide."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from tests.rig import stencils, unseen_pipelines
 from tests.rig.arithmetic_pipelines import EXPRESSIONS, arithmetic_pipeline
 from tests.rig.random_pipelines import random_pipeline
 from tuner.codegen.halide.uploads.answers import NotTunableError
-from tuner.codegen.halide.uploads.deserialized import deserialized
+from tuner.codegen.halide.uploads.contents import checked
+from tuner.codegen.halide.uploads.pipelines import pipeline_of
 from tuner.codegen.halide.uploads.program import program_of
+from tuner.kernels import HalidePipeline
 from tuner.program.bounds import Bounds, bounded
 from tuner.program.interpretation import interpreted
 from tuner.program.loops import Program
@@ -49,31 +51,76 @@ def inputs_of(bounds: Bounds) -> dict[str, np.ndarray]:
     }
 
 
+def opened(data: bytes) -> HalidePipeline:
+    """The pipeline as Halide itself reads it."""
+    found = hl.deserialize_parameters(data)
+    images = {
+        n: hl.ImageParam(p.type(), p.dimensions(), n) for n, p in found.items() if p.is_buffer()
+    }
+    scalars = {n: hl.Param(p.type(), n) for n, p in found.items() if n not in images}
+    own = {name: param.parameter() for name, param in {**images, **scalars}.items()}
+    output, *more = hl.deserialize_pipeline(data, own).outputs()
+    return HalidePipeline([*images.values()], output, {}, [*scalars.values()], more)
+
+
 def require_same(data: bytes) -> None:
-    """That the program has the values that Halide's code for this machine computes."""
+    """That the program has the values that Halide's code for this machine computes, of the pipeline
+    and of what is written of it."""
     program = program_of(data)
     assert parsed(printed(program)) == program
     bounds = bounded(program, sizes_of(program))
     inputs, scalars = inputs_of(bounds), {one.name: SCALAR for one in program.scalars}
     found = interpreted(program, bounds.sizes, inputs, scalars)
-    opened = deserialized(data)
 
     def buffer(values: np.ndarray, name: str) -> hl.Buffer:
         made = hl.Buffer(values)
         made.set_min([axis.low for axis in reversed(bounds.boxes[name])])
         return made
 
-    for param, (name, values) in zip(opened.inputs.values(), inputs.items(), strict=True):
-        param.set(buffer(values, name))
-    for param in opened.scalars.values():
-        param.set(SCALAR)
-    for func in opened.stages.values():
-        func.compute_root()
-    wanted = {name: np.zeros_like(values) for name, values in found.items()}
-    places = {name: program.stage_of(name).name for name in wanted}
-    opened.pipeline.realize([buffer(values, places[name]) for name, values in wanted.items()])
-    for name, values in wanted.items():
-        np.testing.assert_array_equal(found[name], values, err_msg=name)
+    places = {name: program.stage_of(name).name for name in found}
+    for made in (opened(data), pipeline_of(checked(data))):
+        for param, (name, values) in zip(made.inputs, inputs.items(), strict=True):
+            param.set(buffer(values, name))
+        for param in made.scalars:
+            param.set(SCALAR)
+        wanted = {name: np.zeros_like(values) for name, values in found.items()}
+        buffers = [buffer(values, places[name]) for name, values in wanted.items()]
+        pipeline = hl.Pipeline(list(made.outputs))
+        for number in range(len(checked(data).funcs)):
+            pipeline.get_func(number).compute_root()
+        pipeline.realize(buffers)
+        for name, values in wanted.items():
+            np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+def require_names(data: bytes) -> None:
+    """That what is written has the names by which an author's schedule goes."""
+    contents = checked(data)
+    stages = pipeline_of(contents).stages
+    assert {*stages} == {*contents.funcs}
+    for name, func in contents.funcs.items():
+        made = stages[name]
+        assert tuple(one.name() for one in made.args()) == func.dimensions
+        for number, update in enumerate(func.updates):
+            known = {one.name() for one in made.rvars(number)}
+            assert known >= {one for one, *_ in update.rvars}
+
+
+@pytest.mark.parametrize("name", ["histogram", "dense"])
+def test_schedules_find_their_stages_and_loops(name: str) -> None:
+    require_names(serialized(getattr(unseen_pipelines, name)(hl)))
+
+
+@pytest.mark.parametrize("apart", "xy")
+def test_partial_sums_keep_their_names(apart: str) -> None:
+    image, sums = hl.ImageParam(hl.UInt(8), 2, "image"), hl.Func("sums")
+    r = hl.RDom([(0, 4), (0, 8)], "r")
+    sums[x, y] = hl.u16(0)
+    sums[x, y] += hl.u16(image[x + r.x, y + r.y])
+    sums.update().rfactor(getattr(r, apart), c)
+    data = serialized(sums)
+    require_names(data)
+    require_same(data)
 
 
 @pytest.mark.slow
@@ -177,6 +224,17 @@ def test_overflow_is_told_of_the_stage_that_has_it() -> None:
     program = program_of(serialized(out))
     (found,) = overflows(bounded(program, {"sums_extent_0": 8, "sums_extent_1": 8}))
     assert (found.stage, found.update, found.values.high) == ("sums", 0, 8 * 2**30)
+
+
+def test_tables_lie_in_memory_as_their_author_laid_them() -> None:
+    """Halide's own reader takes the elements for those of a dense table."""
+    image, out = hl.ImageParam(hl.UInt(8), 2, "image"), hl.Func("out")
+    values = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    turned = hl.Buffer(values, "table", reverse_axes=False)
+    out[x, y] = image[x, y] + turned[hl.clamp(x, 0, 1), hl.clamp(y, 0, 2)]
+    sizes = {"out_extent_0": 2, "out_extent_1": 3}
+    found = evaluated(out, sizes, {}, image=np.zeros((3, 2), np.uint8))
+    assert (found == values.T).all()
 
 
 def test_floats_are_refused_by_stage() -> None:

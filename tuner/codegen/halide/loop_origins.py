@@ -63,12 +63,12 @@ def origin_of(block: str) -> LoopOrigin | None:
     found = _LOOP.match(block.removesuffix(".us").removesuffix(".rebased"))
     if found is None:
         return None
-    return LoopOrigin(found["func"], int(found["stage"]), _plain(found["var"]))
+    return LoopOrigin(_plain(found["func"]), int(found["stage"]), _plain(found["var"]))
 
 
-def _plain(var: str) -> str:
+def _plain(name: str) -> str:
     """``r$y.ro`` as loop nests print it: ``r.ro``."""
-    return re.sub(r"\$\w+", "", var)
+    return re.sub(r"\$\w+", "", name)
 
 
 def origins(assembly: str, packets: Sequence[tuple[int, str]]) -> dict[int, LoopOrigin]:

@@ -7,6 +7,7 @@ shifts by as many bits as there are), and bounds do not exclude it, Halide is gi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from tuner.program.expressions import (
     ordered,
     require,
 )
-from tuner.program.loops import Stage, Update
+from tuner.program.loops import Program, Stage, Update
 from tuner.program.overflow import overflows
 from tuner.program.types import BOOL, U64, Type
 
@@ -65,7 +66,7 @@ _CALLS = {
 def pipeline_of(bounds: Bounds, *, is_open: bool = False) -> HalidePipeline:
     """The pipeline of a program for its sizes; if it ``is_open``, also for all others that buffers
     may have. :class:`ProgramError` if then a loop's bounds depend on another loop."""
-    return _Writer(bounds, is_open=is_open).pipeline()
+    return Writer(bounds.program, bounds, is_open=is_open).pipeline()
 
 
 def serialized(bounds: Bounds) -> bytes:
@@ -78,26 +79,40 @@ def serialized(bounds: Bounds) -> bytes:
     return written
 
 
-class _Writer:
-    def __init__(self, bounds: Bounds, *, is_open: bool) -> None:
+class Writer:
+    """Writes ``program``. Without ``bounds`` it is open, and what is undefined stays so. ``names``
+    are what Halide calls arguments, where that is not what the program does."""
+
+    def __init__(
+        self,
+        program: Program,
+        bounds: Bounds | None = None,
+        *,
+        is_open: bool = True,
+        names: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         import halide as hl
 
-        self._hl, self._program, self._bounds = hl, bounds.program, bounds
+        self._hl, self._program = hl, program
+        self._bounds: Any = bounds
         self._is_open = is_open
-        self._undefined = {one.expression for one in overflows(bounds)}
+        self._undefined = {one.expression for one in overflows(bounds)} if bounds else set[Expr]()
         self._known: dict[Expr, tuple[tuple[Expr, ...], Callable[..., Any]]] = {}
         """Nodes that Halide has a function for, which it sees in some spellings only: of what."""
         self._inputs = {
-            one.name: hl.ImageParam(self._type(one.type), len(one.axes), one.name)
+            one.name: hl.ImageParam(
+                self._type(one.type), len(one.axes), names.get(one.name, one.name)
+            )
             for one in self._program.inputs
         }
         self._scalars = {
-            one.name: hl.Param(self._type(one.type), one.name) for one in self._program.scalars
+            one.name: hl.Param(self._type(one.type), names.get(one.name, one.name))
+            for one in self._program.scalars
         }
         self._sources: dict[str, Callable[..., Any]] = {
             name: image.__getitem__ for name, image in self._inputs.items()
         }
-        self._funcs = {stage.name: hl.Func(stage.name) for stage in self._program.stages}
+        self._funcs: dict[str, hl.Func] = {}
         ends = dict[str, Iterable[tuple[Expr, ...]]]()
         for own in self._program.outputs:
             stage = self._program.stage_of(own)
@@ -118,6 +133,7 @@ class _Writer:
             elements = np.array(table.elements, table.type.dtype).reshape(table.extents)
             # A copy of Halide's own: expressions do not keep what belongs to NumPy.
             self._sources[table.name] = hl.Buffer(elements, table.name).copy().__getitem__
+        self._funcs |= {stage.name: self._func(stage) for stage in program.stages}
         for stage in program.stages:
             self._define(stage)
         names = {program.stage_of(name).name: None for name in program.outputs}
@@ -139,18 +155,27 @@ class _Writer:
         if buffer is not None:
             return self._hl.cast(self._hl.Int(32), buffer.dim(number).extent())
         size = node.name if isinstance(node, Variable) else ""
-        is_known = size in self._bounds.sizes and not self._is_open
+        is_known = not self._is_open and size in self._bounds.sizes
         require(is_known, f"no buffer that is defined has the size {size}")
         return self._hl.i32(self._bounds.sizes[size])
 
-    def _define(self, stage: Stage) -> None:
-        func, is_tuple = self._funcs[stage.name], len(stage.arrays) > 1
+    def _func(self, stage: Stage) -> hl.Func:
+        """The Func of a stage, not defined yet."""
+        return self._hl.Func(stage.name)
+
+    def _read_from(self, stage: Stage) -> None:
+        """Has the arrays of ``stage`` be read from its Func."""
+        func = self._funcs[stage.name]
         for number, array in enumerate(stage.arrays):
             self._sources[array] = (
                 (lambda places, number=number: self._hl.Expr(func[places][number]))
-                if is_tuple
+                if len(stage.arrays) > 1
                 else (lambda places: self._hl.Expr(func[places]))
             )
+
+    def _define(self, stage: Stage) -> None:
+        func, is_tuple = self._funcs[stage.name], len(stage.arrays) > 1
+        self._read_from(stage)
         axes = {axis.name: self._hl.Var(axis.name) for axis in stage.axes}
         self._note(self._bounds.of_definition(stage), stage.values)
         values = self._all(stage.values, axes)
@@ -174,7 +199,7 @@ class _Writer:
             if any(one in ordered(loop.bounds) for one in (o.index for o in update.loops)):
                 text = f"its loop {loop.name} has bounds that depend on another"
                 require(not self._is_open and scope is not None, text)
-                over = self._bounds.extent(scope, loop.bounds)  # type: ignore[arg-type]
+                over = self._bounds.extent(scope, loop.bounds)
                 ranges.append((hl.i32(over.low), hl.i32(over.high - over.low + 1)))
                 begin, end = loop.bounds
                 where += [loop.index >= begin, loop.index < end]
@@ -261,10 +286,10 @@ class _Writer:
             return self._scalars[node.name] if node.name in self._scalars else self._extent(node)
         if isinstance(node, Load):
             return self._sources[node.source](tuple(reversed(parts)))
-        if isinstance(node, Select):
-            return hl.select(*parts)
         if node in self._known:
             return self._known[node][1](*parts)
+        if isinstance(node, Select):
+            return hl.select(*parts)
         if isinstance(node, Cast):
             is_number = node.operand.type != BOOL
             cast = hl.saturating_cast if node.saturates and is_number else hl.cast

@@ -52,7 +52,7 @@ EXIT_INSTALLATION = 4
 """The same where no candidate can be; ``error`` is an error's JSON form."""
 _NEEDED = (
     "tuner.codegen.halide.compilation",
-    "tuner.codegen.halide.uploads.deserialized",
+    "tuner.codegen.halide.uploads.pipelines",
 )
 """Modules that children use, who can open no file to load one."""
 _THREAD_STACK_BYTES = 64 << 20

@@ -1,15 +1,15 @@
 """Pipelines that users upload, as bytes of Halide's serializer.
 
-Nothing about the bytes can be trusted: Halide's reader follows offsets it finds in them, and a
-flipped bit can crash it. ``reader`` is the process whose contained children open them, one each;
-``readers`` keeps it running and asks it, and believes only what ``answers`` accepts.
+Nothing about the bytes can be trusted, and Halide never opens them: its reader follows offsets it
+finds in them, and a flipped bit can crash it. ``reader`` is the process whose contained children
+read them, one each; ``readers`` keeps it running and asks it, and believes only what ``answers``
+accepts.
 
 Wherever bytes are opened, ``contents`` goes through all of them first (``serialized`` reads them)
 and accepts only what is listed there and in ``intrinsics``. What passes is a program of loops
 (``program``), whose interpretation is the ``reference``: no upload is ever compiled for this
-machine. Halide is given it as well (``deserialized``), and ``analysis`` finds what a space is
-derived from: ``stages`` tells what definitions say of it, ``regions`` how far they reach.
-``program`` alone runs outside of readers: in bounded steps, without Halide.
+machine. Halide is given what is written of it (``pipelines``), and ``analysis`` finds what a space
+is derived from: ``stages`` tells what definitions say of it, ``regions`` how far they reach.
 """
 
 from __future__ import annotations

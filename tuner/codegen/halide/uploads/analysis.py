@@ -33,14 +33,13 @@ from tuner.codegen.halide.uploads.contents import (
     placing,
 )
 from tuner.codegen.halide.uploads.defaults import amounts, lively
-from tuner.codegen.halide.uploads.deserialized import Deserialized, deserialized
 from tuner.codegen.halide.uploads.intrinsics import Type
 from tuner.codegen.halide.uploads.overflowing import told_overflow
+from tuner.codegen.halide.uploads.pipelines import pipeline_of
 from tuner.codegen.halide.uploads.program import Place, declared, read_program
 from tuner.codegen.halide.uploads.regions import regions
-from tuner.codegen.halide.uploads.rewriting import MIRRORS, mirrored, pinned
+from tuner.codegen.halide.uploads.rewriting import MIRRORS
 from tuner.codegen.halide.uploads.stages import Stages
-from tuner.codegen.halide.uploads.unscheduling import without_schedule
 from tuner.program.bounds import Bounds, Box, bounded
 from tuner.program.demands import demands_of
 from tuner.program.expressions import ProgramError
@@ -77,18 +76,16 @@ def analyse(
     """
     contents = checked(data)
     _require_kind(contents)
-    data = without_schedule(data)  # most of it, often: it is read again and again from here on
     sizes = Sizes(given)
     scalars = _scalars(contents, sizes)
-    change = mirrored if folds else bytes
     fixed = {name: one.value for name, one in scalars.items() if one.decides}
-    own = _read(data, change, fixed) if folds or fixed else contents
+    own = checked(data, folds=folds, fixed=fixed) if folds or fixed else contents
     whole = {name: _whole_output(name, own, sizes) for name in own.outputs}
     ends = _ends(own, whole, sizes)
     told = {**fixed, **_values({at: one for at, one in ends.items() if not one.is_free})}
     if ends:
         fixed |= _values(ends)
-        own = _read(data, change, fixed)
+        own = checked(data, folds=folds, fixed=fixed)
     boxes = _regions(own, whole)
     outputs = [one for name in own.outputs for one in _outputs(own.funcs[name], boxes[name])]
     inputs = [
@@ -111,8 +108,7 @@ def analyse(
         name: bounds.boxes.get(stage.name, (_ONE,) * len(stage.axes))
         for name, stage in zip(names, program.stages, strict=True)
     }
-    opened = deserialized(data, lambda one: pinned(change(one), fixed))
-    wrong = _wrong_in_vectors(opened, own, described.helpers, (*inputs, *outputs))
+    wrong = _wrong_in_vectors(own, described.helpers, (*inputs, *outputs))
     stages = [
         described.facts(name, needed[name], steps[name], is_wrong=name in wrong)
         for name in own.funcs
@@ -122,7 +118,7 @@ def analyse(
         raise NotTunableError(f"it has {len(stages)} stages; {MOST_TUNED_STAGES} at most")
     inputs, outputs = list(map(sizes.loose, inputs)), list(map(sizes.loose, outputs))
     inputs = list(map(sizes.ranged, inputs))
-    found = _chosen(partial(pinned, data, told), contents, program, sizes, scalars)
+    found = _chosen(lambda: checked(data, fixed=told), contents, program, sizes, scalars)
     facts = PipelineFacts(
         tuple(inputs), tuple(outputs), tuple(stages), tuple(found), demands_of(bounds), folds
     )
@@ -131,11 +127,6 @@ def analyse(
     declared_by = [*(one.name for one in inputs), *(one.name for one in found)]
     overflow = told_overflow(program, list(map(sizes.ranges.get, declared_by)))
     return {**asdict(facts), "params": sizes.params(), "overflow": overflow}
-
-
-def _read(data: bytes, change: Callable[[bytes], bytes], fixed: Mapping[str, int]) -> Contents:
-    """The contents of ``data`` after a ``change``, with numbers for what is ``fixed``."""
-    return checked(pinned(change(data), fixed))
 
 
 def _whole_output(name: str, contents: Contents, sizes: Sizes) -> Place:
@@ -232,14 +223,14 @@ def _scalars(contents: Contents, sizes: Sizes) -> dict[str, ScalarFacts]:
 
 
 def _chosen(
-    pinned_data: Callable[[], bytes],
+    pinned: Callable[[], Contents],
     contents: Contents,
     program: Program,
     sizes: Sizes,
     usual: Mapping[str, ScalarFacts],
 ) -> list[ScalarFacts]:
     """The scalars with values at which outputs follow inputs, where nobody chose them. Bounds keep
-    theirs, and those that decide places, on which ``pinned_data`` does not depend."""
+    theirs, and those that decide places, on which what is ``pinned`` does not depend."""
     fixed = {name for name, one in usual.items() if one.decides}
     own, shifting = dict(zip(usual, program.scalars, strict=True)), amounts(program)
     ends = bounding(contents).keys() & own.keys()
@@ -247,7 +238,7 @@ def _chosen(
     values = {name: one.value for name, one in usual.items()}
     free = sizes.unchosen() - fixed
     if free:
-        values = lively(read_program(checked(pinned_data())), usual, free)
+        values = lively(read_program(pinned()), usual, free)
     return [sizes.chosen(one, values[name]) for name, one in usual.items()]
 
 
@@ -299,7 +290,6 @@ def _dtype(kind: Type, what: str) -> str:
 
 
 def _wrong_in_vectors(
-    opened: Deserialized,
     contents: Contents,
     helpers: Collection[str],
     buffers: Iterable[BufferFacts],
@@ -313,14 +303,15 @@ def _wrong_in_vectors(
     changed, for that of its wider result (``is_interleavable`` in HexagonOptimize.cpp).
     """
     guard = hl.TailStrategy.GuardWithIf
-    dimensions = {name: one.dim for name, one in opened.inputs.items()}
-    for func in opened.outputs:  # the buffers of a tuple are alike
-        dimensions[output_names(func.name(), len(func.types()))[0]] = func.output_buffers()[0].dim
+    made = pipeline_of(contents)
+    dimensions = {one.name(): one.dim for one in made.inputs}
+    for name, func in zip(contents.outputs, made.outputs, strict=True):  # a tuple's are alike
+        dimensions[output_names(name, len(func.types()))[0]] = func.output_buffers()[0].dim
     for one in buffers:
         for number, ends in enumerate(zip(one.mins, one.extents, strict=True)):
             if one.name in dimensions:
                 dimensions[one.name](number).set_bounds(*ends)
-    for name, func in opened.stages.items():
+    for name, func in made.stages.items():
         if name in helpers:
             continue
         updates = [*enumerate(contents.funcs[name].updates)]
@@ -335,14 +326,16 @@ def _wrong_in_vectors(
             along = (n for n, one in updates if is_variable(one.places[0], innermost.name()))
             for stage in (func, *map(func.update, along)):
                 stage.split(innermost, outer, inner, _FEW_LANES, guard).vectorize(inner)
-    opened.pipeline.compile_to_lowered_stmt(
-        _FILE, opened.arguments, hl.StmtOutputFormat.Text, hl.Target(_TARGET)
+    arguments = [hl.Argument(one) for one in (*made.inputs, *made.scalars)]
+    hl.Pipeline(list(made.outputs)).compile_to_lowered_stmt(
+        _FILE, arguments, hl.StmtOutputFormat.Text, hl.Target(_TARGET)
     )
+    names = {func.name(): name for name, func in made.stages.items()}
     found, producing = set(), ""
     with open(_FILE, encoding="utf-8", errors="replace") as file:
         for line in file:
             begun = _PRODUCE.match(line)
-            producing = begun[1] if begun else producing
+            producing = names.get(begun[1], "") if begun else producing
             if _WRONG_SHIFT in line or _WIDE_VECTOR.search(line):
                 found.add(producing)
     return frozenset(found)

@@ -1,11 +1,15 @@
-"""The contents that a serialized pipeline may have, checked before Halide sees a byte of it.
+"""The contents that a serialized pipeline may have: its algorithm, and nothing else.
 
-:func:`checked` reads the bytes (``serialized``) and goes through all that is in them: every
-expression wherever it hangs, every definition and update, every parameter. It accepts an algorithm
-of integers; a schedule was left out before (``unscheduling``). The calls that it may
-make are those to its own Funcs and inputs and those in ``intrinsics``; everything else is refused
-by name. What Halide's front end ensures of a pipeline and its reader believes is held here too:
-types that fit, names that exist, reductions that are declared, no cycle among the Funcs.
+:func:`checked` reads the bytes (``serialized``) and goes through all that outputs are computed
+from: every definition and update, and every expression in them. It accepts an algorithm of
+integers. The calls that it may make are those to its own Funcs and inputs and those in
+``intrinsics``; everything else is refused by name. What Halide's front end ensures of a pipeline is
+held here too: types that fit, names that exist, reductions that are declared, no cycle among the
+Funcs.
+
+A schedule changes no value, and is not read. Of a Func's wrappers (``in``, ``clone_in``) no
+definition knows: they are not among what outputs need. What an author did to the definitions
+themselves (``rfactor``) is the algorithm that was uploaded.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 from tuner.codegen.halide.uploads.answers import (
@@ -25,13 +30,14 @@ from tuner.codegen.halide.uploads.answers import (
     NotTunableError,
 )
 from tuner.codegen.halide.uploads.intrinsics import BOOL, INTRINSICS, Type
+from tuner.codegen.halide.uploads.rewriting import fold_once, pin
 from tuner.codegen.halide.uploads.serialized import (
     SERIALIZATION_VERSION,
     DamagedError,
     Node,
+    read,
     written_out,
 )
-from tuner.codegen.halide.uploads.unscheduling import unscheduled
 
 _NAME = re.compile(r"[A-Za-z0-9_.$]{1,200}")
 _MOST_BUFFER_BYTES = 16 << 20
@@ -40,6 +46,8 @@ _ARITHMETIC = frozenset((name, one.call_type) for name, one in INTRINSICS.items(
 _UNNUMBERED = re.compile(r"[$\d]+$")
 """What Halide adds to a name that is taken."""
 _INDEX: Type = ("int", 32)
+Signature = tuple[tuple[Type, ...], tuple[str, ...]]
+"""The types of a Func's values, and its dimensions, innermost first."""
 _COMPARISONS = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
 BINARY = _COMPARISONS | {"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "And", "Or"}
 _IMMEDIATES = {"IntImm": "int", "UIntImm": "uint", "FloatImm": "float"}
@@ -90,22 +98,35 @@ class Contents:
     tables: Mapping[str, Table]
     types: Mapping[Node, Type]
 
+    @property
+    def arguments(self) -> list[str]:
+        """The inputs in the order of a call: buffers by name, then scalars."""
+        return sorted(self.inputs, key=lambda name: (self.inputs[name][1] < 0, name))
 
-def checked(data: bytes) -> Contents:
-    """The contents of ``data``.
+
+def checked(
+    data: bytes, *, folds: bool = False, fixed: Mapping[str, int] = MappingProxyType({})
+) -> Contents:
+    """The contents of ``data``; with ``folds`` its mirrored coordinates are folded once, and what
+    is ``fixed`` has numbers (``rewriting``).
 
     ``DamagedError`` if Halide did not write that, ``NotTunableError``, which names what and where,
     if it holds what is not accepted.
     """
-    root, order = unscheduled(data)
-    return _Check(root, order).contents()
+    root, _ = read(data)
+    return _Check(root, folds=folds, fixed=fixed).contents()
+
+
+def is_parallel(data: bytes) -> bool:
+    """Whether the schedule of the pipeline in ``data``, which was checked, has parallel loops."""
+    return any(one.kind == "Dim" and one["for_type"] == "parallel" for one in read(data)[1])
 
 
 def described(data: bytes) -> dict[str, Any]:
     """The JSON form of the ``PipelineDescription`` of ``data``. Raises what ``checked`` does."""
     contents = checked(data)
     wrappers = {f"{name}_im" for name in contents.inputs}
-    inputs = sorted(contents.inputs.items(), key=lambda one: (one[1][1] < 0, one[0]))
+    inputs = [(name, contents.inputs[name]) for name in contents.arguments]
     return {
         "stages": [
             {
@@ -160,8 +181,7 @@ def _type(node: Node, where: str) -> Type:
 
 
 def expressions_in(root: Node) -> Iterator[Node]:
-    """All expressions in ``root``, itself first and each before those in it; not what the domains
-    of its reduction variables are made of."""
+    """All expressions in ``root``, itself first and each before those in it."""
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -196,7 +216,7 @@ def parts_of(node: Node) -> list[Node]:
     for name, value in node.fields.items():
         if isinstance(value, tuple):
             parts += value
-        elif isinstance(value, Node) and name not in ("type", "reduction_domain"):
+        elif isinstance(value, Node) and name != "type":
             parts.append(value)
     return parts
 
@@ -209,8 +229,8 @@ def alike(a: Sequence[Node], b: Sequence[Node]) -> bool:
 class _Check:
     """One pipeline under examination."""
 
-    def __init__(self, root: Node, order: Sequence[Node]) -> None:
-        self._root, self._order = root, order
+    def __init__(self, root: Node, *, folds: bool, fixed: Mapping[str, int]) -> None:
+        self._root = root
         self._types: dict[Node, Type] = {}
         version = root["serialization_version"]
         if version != SERIALIZATION_VERSION:
@@ -221,41 +241,48 @@ class _Check:
             )
         if root["requirements"]:
             raise NotTunableError("it has requirements (add_requirement), which end the program")
-        self._names = _names([func["name"] for func in root["funcs"]], "stage", MOST_STAGES)
-        _require(self._names == root["func_names_in_order"], "its stages are listed otherwise")
+        names = _names([func["name"] for func in root["funcs"]], "stage", MOST_STAGES)
         self._outputs = _names(root["output_names"], "output", MOST_OUTPUTS)
         _require(bool(self._outputs), "it has no output")
         for name in self._outputs:
-            _require(name in self._names, f"no stage computes its output {name}")
-        for func in root["funcs"]:
+            _require(name in names, f"no stage computes its output {name}")
+        self._needed = _needed(dict(zip(names, root["funcs"], strict=True)), self._outputs)
+        for func in self._needed:
             _require_plain(func)
-        _require_arithmetic([node for node in order if node.kind == "Call"])
+            if folds:
+                fold_once(func)
+        roots = [root for func in self._needed for root in _roots_of(func)]
+        pin([node for root in roots for node in expressions_in(root)], fixed)
+        self._order = [node for root in roots for node in expressions_in(root)]
+        _require_arithmetic([node for node in self._order if node.kind == "Call"])
         self._inputs = self._declared()
-        self._funcs = [self._signature(func) for func in root["funcs"]]
 
     def contents(self) -> Contents:
         """Checks all of it."""
         inputs = self._inputs
         tables = dict(map(_table, self._root["buffers"]))
         _require(len(tables) == len(self._root["buffers"]), "two buffers have one name")
-        self._known = _Known(self._names, self._funcs, inputs, tables)
+        signatures = {func["name"]: self._signature(func) for func in self._needed}
+        self._known = _Known(signatures, inputs, tables)
         for node in reversed(self._order):  # what is in an expression comes before it
             self._expression(node)
-        parameters = self._parameters()
-        funcs = {}
-        for node, (name, types, dimensions) in zip(self._root["funcs"], self._funcs, strict=True):
-            funcs[name] = _Stage(name, types, dimensions, self._types).func(node, parameters)
+        funcs = {
+            node["name"]: _Stage(node["name"], *signatures[node["name"]], self._types).func(node)
+            for node in self._needed
+        }
         return Contents(_in_order(funcs, self._outputs), self._outputs, inputs, tables, self._types)
 
-    def _signature(self, func: Node) -> tuple[str, tuple[Type, ...], tuple[str, ...]]:
+    def _signature(self, func: Node) -> Signature:
         where = f"its stage {func['name']}"
         types = tuple(_type(node, where) for node in func["output_types"])
         _require(0 < len(types) <= MOST_OUTPUTS, f"{where} has {len(types)} values")
-        return func["name"], types, _names(func["args"], f"dimension of {where}", MOST_DIMENSIONS)
+        return types, _names(func["args"], f"dimension of {where}", MOST_DIMENSIONS)
 
     def _declared(self) -> dict[str, tuple[Type, int]]:
         found: dict[str, tuple[Type, int]] = {}
-        nodes = self._root["external_parameters"]
+        # Schedules refer to the buffers of outputs (``g.output_buffer().dim(0).extent()``).
+        own = {name for func in self._root["funcs"] for name in func["output_buffers_names"]}
+        nodes = [one for one in self._root["external_parameters"] if one["name"] not in own]
         _names([node["name"] for node in nodes], "input", MOST_INPUTS)
         for node in nodes:
             name, rank = node["name"], node["dimensions"]
@@ -263,21 +290,6 @@ class _Check:
             _require(node["is_buffer"] or rank == 0, f"its scalar {name} has {rank} dimensions")
             kind = _type(node["type"], f"its input {name}")
             found[name] = (kind, rank if node["is_buffer"] else -1)
-        return found
-
-    def _parameters(self) -> dict[str, tuple[Type, int]]:
-        """The buffers of Funcs."""
-        found: dict[str, tuple[Type, int]] = {}
-        for node in self._root["parameters"]:
-            name = _name(node["name"], "a buffer")
-            where = f"the buffer of {name}"
-            _require(node["defined"] and node["is_buffer"], f"{where} is none")
-            _require(name not in found and name not in self._known.inputs, f"two are called {name}")
-            constraints = node["buffer_constraints"]
-            rank = node["dimensions"]
-            _require(constraints is not None and len(constraints) == rank, f"{where} is damaged")
-            _require(rank <= MOST_DIMENSIONS, f"{where} has {rank} dimensions")
-            found[name] = (_type(node["type"], where), rank)
         return found
 
     def _expression(self, node: Node) -> None:
@@ -359,7 +371,6 @@ def _require_plain(func: Node) -> None:
             f"{func.where} is code from elsewhere (define_extern "
             f"{func['extern_function_name'][:60]!r})"
         )
-    _require(func["extern_proxy_expr"].kind == "UndefinedExpr", f"{func.where} is damaged")
     if func["debug_file"]:
         raise NotTunableError(f"{func.where} writes a file (debug_to_file)")
 
@@ -396,23 +407,18 @@ def _immediate(node: Node, code: str) -> Type:
 class _Known:
     """All that expressions may refer to."""
 
-    names: Sequence[str]
-    funcs: Sequence[tuple[str, tuple[Type, ...], tuple[str, ...]]]
+    funcs: Mapping[str, Signature]
     inputs: Mapping[str, tuple[Type, int]]
     tables: Mapping[str, Table]
 
     def is_value(self, call: Node, kind: Type) -> bool:
         """Whether ``call`` is one to a Func as it is defined."""
-        index, value = call["func_index"], call["value_index"]
-        if not 0 <= index < len(self.funcs) or call["param_name"] or call["image_name"]:
+        value = call["value_index"]
+        if call["name"] not in self.funcs or call["param_name"] or call["image_name"]:
             return False
-        name, types, dimensions = self.funcs[index]
-        return (
-            call["name"] == name
-            and 0 <= value < len(types)
-            and types[value] == kind
-            and len(call["args"]) == len(dimensions)
-        )
+        types, dimensions = self.funcs[call["name"]]
+        fits = 0 <= value < len(types) and types[value] == kind
+        return fits and len(call["args"]) == len(dimensions)
 
     def is_element(self, call: Node, kind: Type) -> bool:
         """Whether ``call`` reads a buffer as it is declared."""
@@ -451,12 +457,7 @@ class _Stage:
     dimensions: tuple[str, ...]
     of: Mapping[Node, Type]
 
-    def func(self, node: Node, parameters: Mapping[str, tuple[Type, int]]) -> Func:
-        required = tuple(_type(one, str(self)) for one in node["required_types"])
-        _require(required in ((), self.types), f"{self} requires other types than its own")
-        fits = node["required_dims"] in (-1, len(self.dimensions))
-        _require(fits, f"{self} requires {node['required_dims']} dimensions")
-        self._require_buffers(node, parameters)
+    def func(self, node: Node) -> Func:
         definition = node["init_def"]
         _require(definition["is_init"], f"{self} has no definition")
         values = self._values(definition)
@@ -502,7 +503,7 @@ class _Stage:
         }
         _require(self.of.get(node["predicate"]) == BOOL, f"{self} has a condition that is none")
         for expression in (*values, *places, node["predicate"]):
-            self._require_scope(expression, (*pure, *names), rvars)
+            self._require_scope(expression, (*pure, *names))
             self._require_own(expression, pure)
         ranges = tuple((one["var"], one["min"], one["extent"]) for one in rvars)
         return Update(tuple(places), values, node["predicate"], ranges)
@@ -515,9 +516,7 @@ class _Stage:
                     stays = is_variable(index, dimension)
                     _require(stays or dimension not in pure, f"{self} reads itself elsewhere")
 
-    def _require_scope(
-        self, root: Node, variables: Sequence[str], reductions: Sequence[Node] = ()
-    ) -> None:
+    def _require_scope(self, root: Node, variables: Sequence[str]) -> None:
         """That each variable in ``root`` is one of those, or of a Let around it."""
         waiting = [(root, dict.fromkeys(variables, _INDEX))]
         while waiting:
@@ -532,38 +531,6 @@ class _Stage:
             name = node["name"]
             _require(name in scope, f"{self} depends on {name}, which is nothing in it")
             _require(scope[name] == self.of[node], f"{self} takes {name} for another type")
-            if node["reduction_domain"]["defined"]:
-                self._require_domain(name, node["reduction_domain"], reductions)
-
-    def _require_domain(self, name: str, domain: Node, reductions: Sequence[Node]) -> None:
-        """That a variable's own domain is that of the definition."""
-        ranges = domain["domain"]
-        _require(
-            ranges is not None
-            and domain["predicate"] is not None
-            and [one["var"] for one in ranges] == [one["var"] for one in reductions]
-            and all(
-                alike((one["min"], one["extent"]), (other["min"], other["extent"]))
-                for one, other in zip(ranges, reductions, strict=True)
-            ),
-            f"{self} reduces over two domains",
-        )
-        names = frozenset(one["var"] for one in ranges)
-        _require(name in names, f"{self} reduces over {name}, which is in no domain")
-        _require(self.of.get(domain["predicate"]) == BOOL, f"{self} has a damaged reduction")
-        known = names.union(self.dimensions)
-        for node in expressions_in(domain["predicate"]):
-            if node.kind == "Variable" and not (node["param_name"] or node["image_name"]):
-                _require(node["name"] in known, f"{self} reduces where {node['name']} says")
-
-    def _require_buffers(self, node: Node, parameters: Mapping[str, tuple[Type, int]]) -> None:
-        names = node["output_buffers_names"]
-        _require(len(names) == len(self.types), f"{self} has {len(names)} buffers")
-        for name, kind in zip(names, self.types, strict=True):
-            wanted = (kind, len(self.dimensions))
-            _require(
-                parameters.get(name) == wanted, f"the buffer {name[:60]!r} of {self} is damaged"
-            )
 
 
 def _table(node: Node) -> tuple[str, Table]:
@@ -584,8 +551,28 @@ def _table(node: Node) -> tuple[str, Table]:
     for stride, extent in sorted(zip(strides, extents, strict=True)):
         _require(stride >= reach or extent == 1, f"the elements of {where} overlap")
         reach = max(reach, stride * (extent - 1) + 1)
-    _require(reach * item_bytes <= _MOST_BUFFER_BYTES, f"{where} has more than 16 MB")
+    _require(reach * item_bytes <= len(node["data"]), f"{where} has other data")
     return name, Table(kind, mins, extents, strides, bytes(node["data"]))
+
+
+def _roots_of(func: Node) -> Iterator[Node]:
+    """All expressions that a Func is made of."""
+    for one in (func["init_def"], *func["updates"]):
+        yield from (*one["values"], *one["args"], one["predicate"])
+        for rvar in one["stage_schedule"]["rvars"]:
+            yield from (rvar["min"], rvar["extent"])
+
+
+def _needed(funcs: Mapping[str, Node], outputs: Sequence[str]) -> list[Node]:
+    """Those that the values of outputs need, in the order in which they are written."""
+    found, waiting = set[str](), list(outputs)
+    while waiting:
+        name = waiting.pop()
+        if name in funcs and name not in found:
+            found.add(name)
+            nodes = (node for root in _roots_of(funcs[name]) for node in expressions_in(root))
+            waiting += (node["name"] for node in nodes if is_call_to_func(node))
+    return [func for name, func in funcs.items() if name in found]
 
 
 def _callees(func: Func) -> list[str]:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from keyword import iskeyword
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from tuner.codegen.halide.uploads.contents import (
     Contents,
@@ -89,6 +90,16 @@ def read_program(
     return _Reading(contents, known or {}).program(name)
 
 
+Spelled = Mapping[Expr, tuple[str, Sequence[Expr]]]
+"""The call of Halide's arithmetic that an expression of the form stands for, and of what."""
+
+
+def spelled_program(contents: Contents) -> tuple[loops.Program, Spelled]:
+    """The same program, and how its author spelled what is an expression of several nodes in it."""
+    reading = _Reading(contents, {})
+    return reading.program("pipeline"), reading.spelled
+
+
 Range = Sequence[int]
 """The least and the greatest value, or nothing: all of a type."""
 
@@ -148,12 +159,12 @@ class _Reading:
         """Sizes by what Halide calls them, such as ``image.extent.0``."""
         self._arrays: dict[tuple[str, int], tuple[str, Type]] = {}
         """Name and type of each value of each Func."""
+        self.spelled: dict[Expr, tuple[str, Sequence[Expr]]] = {}
 
     def program(self, name: str) -> loops.Program:
         contents = self._contents
         named = self._names.fresh(name)
-        called = sorted(contents.inputs.items(), key=lambda one: (one[1][1] < 0, one[0]))
-        arguments = tuple(self._input(one, *about) for one, about in called)
+        arguments = tuple(self._input(one, *contents.inputs[one]) for one in contents.arguments)
         tables = tuple(self._table(one, table) for one, table in contents.tables.items())
         funcs = by_name(contents)
         for func in funcs:
@@ -194,7 +205,9 @@ class _Reading:
     def _table(self, name: str, table: Table) -> loops.Table:
         own = self._own[name] = self._names.fresh(name)
         made = _type(table.type)
-        elements = np.frombuffer(table.data, made.dtype).tolist()
+        kept = np.frombuffer(table.data, made.dtype)
+        steps = [stride * kept.itemsize for stride in table.strides[::-1]]
+        elements = as_strided(kept, table.extents[::-1], steps).reshape(-1).tolist()
         return loops.Table(own, made, table.extents[::-1], tuple(map(int, elements)))
 
     def _stage(self, func: Func) -> loops.Stage:
@@ -284,7 +297,10 @@ class _Reading:
             return Load(array, indices, own) if own != BOOL else Load(array, indices, U8) > 0
         if node["call_type"] == "Image":
             return self._element(node["name"], parts, kind)
-        return INTRINSICS[node["name"]].value(kind, *parts)
+        value = INTRINSICS[node["name"]].value(kind, *parts)
+        if value not in parts:
+            self.spelled[value] = node["name"], parts
+        return value
 
     def _variable(self, node: Node, kind: Type, scope: Mapping[str, Expr]) -> Expr:
         name, owner = node["name"], node["param_name"] or node["image_name"]

@@ -1,14 +1,14 @@
-"""Reads the bytes of a pipeline without trusting one of them, before Halide does, and writes them.
+"""Reads the bytes of a pipeline without trusting one of them. Halide never does: its reader
+follows each offset that it finds.
 
-Halide's reader follows each offset that it finds. This one follows none that leaves the buffer, as
-flatbuffers' own verifier would not, and makes a tree of :class:`Node` of what it finds. It neither
-recurses nor follows more tables than the bytes can have been made of: a table that many others
-point to, which Halide would copy for each, is counted each time.
+This one follows none that leaves the buffer, as flatbuffers' own verifier would not, and makes a
+tree of :class:`Node` of what it finds. It neither recurses nor follows more tables than the bytes
+can have been made of: a table that many others point to is counted each time.
 
 The form is what Halide 21's ``serialize_pipeline`` writes. Facts from the schema that Halide 21.0.0
 is built with (``src/halide_ir.fbs``): a field's place in a table is its number there, and a union
-takes two, its kind and its value. Tables of what no upload may contain are left out: statements,
-loads and vectors exist in lowered code only.
+takes two, its kind and its value. Tables of what no upload may contain are left out (statements,
+loads and vectors exist in lowered code only), and so are fields that say nothing of an algorithm.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_DEPTH = 1000
-"""Tables inside one another. Halide follows them by recursion: of its stack of 64 MB
+"""Tables inside one another. Halide follows expressions by recursion: of its stack of 64 MB
 (``reader``) 64 kB are left for each, and a few are what it takes."""
 MOST_TABLES = 1_000_000
 _LEAST_BYTES_A_TABLE = 8
@@ -124,97 +124,6 @@ def written_out(node: Node) -> Iterator[Hashable]:
             yield one
 
 
-def fresh(kind: str, where: str, **given: Any) -> Node:
-    """A table with the fields ``given``, and otherwise what Halide writes where nothing is said."""
-    usual = {one.name: _usual(one, where) for one in TABLES[kind] if one.name not in given}
-    return Node(kind, where, {**usual, **given})
-
-
-def _usual(one: Field, where: str) -> Any:
-    if one.is_vector:
-        return b"" if one.type == "uint8" else ()
-    if not one.is_required:
-        return None
-    if one.type in ENUMS:
-        return ENUMS[one.type][0]
-    if one.type in SCALARS:
-        return {"stage_index": -1, "func_index": -1, "lanes": 1}.get(one.name, 0)
-    return "" if one.type == "string" else fresh(_OTHERWISE.get(one.type, one.type), where)
-
-
-def written(root: Node) -> bytes:
-    """The bytes of which :func:`read` makes ``root``. What is counted there and not read is empty.
-
-    Whatever a table refers to follows it, as the form wants: an offset is never negative.
-    """
-    data = bytearray(4)
-    waiting: list[tuple[int, Any]] = [(0, root)]
-    while waiting:
-        place, value = waiting.pop()
-        data += bytes(-len(data) % 8)
-        if isinstance(value, Node):
-            start, references = _written_table(data, value)
-        elif isinstance(value, (str, bytes)):
-            start, references = len(data), []
-            text = value.encode("latin-1") + b"\0" if isinstance(value, str) else value
-            data += struct.pack("<I", len(value)) + text
-        else:
-            start = len(data)
-            data += struct.pack("<I", len(value)) + bytes(4 * len(value))
-            references = [(start + 4 + 4 * number, one) for number, one in enumerate(value)]
-        struct.pack_into("<I", data, place, start - place)
-        waiting += references
-    return bytes(data)
-
-
-def _written_table(data: bytearray, node: Node) -> tuple[int, list[tuple[int, Any]]]:
-    """Appends a table after its vtable. Where it begins, and what its offsets lead to."""
-    scalars: list[tuple[int, str, Any]] = []
-    references: list[tuple[int, Any]] = []
-    for one in TABLES[node.kind]:
-        value = node[one.name]
-        if value is None:
-            continue
-        if one.is_vector or (one.type not in SCALARS and one.type not in ENUMS):
-            tags = _tags(one, value)
-            if isinstance(tags, int):
-                scalars.append((one.number - 1, "<B", tags))
-            elif tags is not None:
-                references.append((one.number - 1, tags))
-            references.append((one.number, value))
-        elif one.type in ENUMS:
-            scalars.append((one.number, "<B", ENUMS[one.type].index(value)))
-        else:
-            scalars.append((one.number, SCALARS[one.type], value))
-    fields = [*scalars, *((number, "<I", 0) for number, _ in references)]
-    # Long ones first: each then lies at a multiple of its size, the table's own offset before all.
-    fields.sort(key=lambda field: -struct.calcsize(field[1]))
-    places, size = {}, 8
-    for number, form, _ in fields:
-        places[number], size = size, size + struct.calcsize(form)
-    slots = [places.get(number, 0) for number in range(1 + max(places, default=-1))]
-    vtable = len(data)
-    data += struct.pack(f"<{2 + len(slots)}H", 4 + 2 * len(slots), size, *slots)
-    data += bytes(-len(data) % 8)
-    start = len(data)
-    data += struct.pack("<i", start - vtable) + bytes(size - 4)
-    for number, form, value in fields:
-        struct.pack_into(form, data, start + places[number], value)
-    return start, [(start + places[number], value) for number, value in references]
-
-
-def _tags(one: Field, value: Any) -> int | bytes | None:
-    """The kinds of what a union's field holds; ``None`` for any other field."""
-    if one.type == "Stmt":
-        return b""
-    if one.type not in UNIONS:
-        return None
-    members = UNIONS[one.type]
-    if one.is_vector:
-        return bytes(members.index(each.kind) for each in value)
-    return members.index(value.kind)
-
-
 class _Buffer:
     """The bytes, and reads of them that end inside."""
 
@@ -281,6 +190,8 @@ def _value(
 ) -> Any:
     """The value of a field. Tables in it are put among ``waiting``, with a stand-in meanwhile."""
     kind = node.kind
+    if one.type == "any" and not one.is_vector:
+        return None
     if one.is_vector:
         at = table.place(one.number, 4)
         return None if at is None else _elements(buffer, table, node, one, at, depth, waiting)
@@ -385,14 +296,8 @@ ENUMS = {
     name: tuple(members.split())
     for name, members in {
         "ForType": "serial parallel vectorized unrolled extern gpu_block gpu_thread gpu_lane",
-        "Partition": "auto never always",
-        "DeviceAPI": "none host default_gpu cuda opencl metal hexagon hexagon_dma d3d12compute"
-        " vulkan webgpu",
-        "MemoryType": "auto heap stack register gpu_shared gpu_texture locked_cache vtcm amx_tile",
         "CallType": "Image Extern ExternCPlusPlus PureExtern Halide Intrinsic PureIntrinsic",
         "TypeCode": "int uint float handle bfloat",
-        "DimType": "pure_var pure_rvar impure_rvar",
-        "NameMangling": "default c cplusplus",
     }.items()
 }
 """Members in the order of their numbers; each is one byte."""
@@ -403,7 +308,6 @@ _EXPRESSIONS = (
     "Broadcast Let Call Variable Shuffle VectorReduce UndefinedExpr"
 )
 UNIONS = {"Expr": tuple(_EXPRESSIONS.split())}
-_OTHERWISE = {"Expr": "UndefinedExpr"}
 
 _TABLES = {
     "UndefinedExpr": "",
@@ -419,51 +323,28 @@ _TABLES = {
     "Let": "name string, value Expr, body Expr",
     "Call": "name string, args [Expr], call_type CallType, func_index int32, value_index int32,"
     " image_name string, param_name string, type Type",
-    "Variable": "name string, type Type, param_name string, image_name string,"
-    " reduction_domain ReductionDomain",
-    "ReductionDomain": "defined bool, domain? [ReductionVariable], predicate? Expr, frozen bool",
+    "Variable": "name string, type Type, param_name string, image_name string",
     "ReductionVariable": "var string, min Expr, extent Expr",
     "Type": "code TypeCode, bits uint8, lanes int32",
-    "Bound": "var string, min Expr, extent Expr, modulus Expr, remainder Expr",
-    "StorageDim": "var string, alignment Expr, bound Expr, fold_factor Expr, fold_forward bool",
-    "LoopLevel": "func_name string, stage_index int32, var_name string, is_rvar bool, locked bool",
-    "FuncSchedule": "store_level LoopLevel, compute_level LoopLevel, hoist_storage_level LoopLevel,"
-    " storage_dims [StorageDim], bounds [Bound], estimates [Bound], wrappers [any],"
-    " memory_type MemoryType, memoized bool, async bool, ring_buffer Expr,"
-    " memoize_eviction_key Expr",
-    "Dim": "var string, for_type ForType, device_api DeviceAPI, dim_type DimType,"
-    " partition_policy Partition",
-    "FuseLoopLevel": "fuse_level LoopLevel, align_dimension_names [string],"
-    " align_strategies [uint8]",
-    "StageSchedule": "rvars [ReductionVariable], splits [any], dims [Dim], prefetches [any],"
-    " fuse_level FuseLoopLevel, fused_pairs [any], touched bool, allow_race_conditions bool,"
-    " atomic bool, override_atomic_associativity_test bool",
+    "Dim": "var string, for_type ForType",
+    "StageSchedule": "rvars [ReductionVariable], splits [any], dims [Dim]",
     "Definition": "is_init bool, predicate Expr, values [Expr], args [Expr],"
-    " stage_schedule StageSchedule, specializations [any], source_location string",
-    "BufferConstraint": "min Expr, extent Expr, stride Expr, min_estimate Expr,"
-    " extent_estimate Expr",
-    "Parameter": "defined bool, is_buffer bool, type Type, dimensions int32, name string,"
-    " host_alignment int32, buffer_constraints? [BufferConstraint], memory_type MemoryType,"
-    " scalar_data uint64, scalar_default? Expr, scalar_min? Expr, scalar_max? Expr,"
-    " scalar_estimate? Expr",
+    " stage_schedule StageSchedule",
     "ExternalParameter": "is_buffer bool, type Type, dimensions int32, name string",
     "BufferDimension": "min int32, extent int32, stride int32",
     "Buffer": "defined bool, name string, type Type, dimensions int32, dims [BufferDimension],"
     " data [uint8]",
-    "Func": "name string, origin_name string, output_types [Type], required_types [Type],"
-    " required_dims int32, args [string], func_schedule FuncSchedule, init_def Definition,"
+    "Func": "name string, origin_name string, output_types [Type], required_types [any],"
+    " required_dims int32, args [string], func_schedule? any, init_def Definition,"
     " updates [Definition], debug_file string, output_buffers_names [string],"
-    " extern_arguments [any], extern_function_name string, extern_mangling NameMangling,"
-    " extern_function_device_api DeviceAPI, extern_proxy_expr Expr, trace_loads bool,"
-    " trace_stores bool, trace_realizations bool, trace_tags [string], no_profiling bool,"
-    " frozen bool",
+    " extern_arguments [any], extern_function_name string",
     "Pipeline": "funcs [Func], output_names [string], requirements [Stmt],"
-    " func_names_in_order [string], parameters [Parameter],"
+    " func_names_in_order [string], parameters [any],"
     " external_parameters [ExternalParameter], buffers [Buffer], halide_version string,"
     " serialization_version string",
 }
-"""Name and type of each field, in order; with ``?`` those that may be absent. ``[any]`` is a vector
-of tables that are counted and not read: none is accepted."""
+"""Name and type of each field, in order, up to the last that is read; with ``?`` those that may be
+absent. ``any`` is not read, of ``[any]`` the elements are counted."""
 
 
 @dataclass(frozen=True)
