@@ -24,7 +24,7 @@ from service.settings import Settings
 from tuner.paths import writable
 
 PROBLEM = ("gemm_u8", "-p", "m=256", "-p", "n=256", "-p", "k=256", "--contract", "static")
-TRIALS = 100
+TRIALS = "100"
 END_LIMIT_S = 60.0
 _SCRIPT = Path(sys.executable).with_name("hvxtune")
 _HVXTUNE = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "service.cli"]
@@ -72,7 +72,7 @@ class _Commands:
 
 def main() -> int:
     """Runs the demo; the exit status of the first command that fails, else 0."""
-    trials = sys.argv[1] if len(sys.argv) > 1 else str(TRIALS)
+    trials, problem = "".join(sys.argv[1:2]) or TRIALS, sys.argv[2:] or PROBLEM
     sys.argv[0] = _HVXTUNE[0]  # what results tell the reader to type
     commands = _Commands()
     # To be terminated must not leave the service behind.
@@ -90,8 +90,8 @@ def main() -> int:
             with Here() as here:
                 print_result({**json.loads(result), "stored_in": about["database"]}, here)
 
-        status = commands.run("tune", *PROBLEM, "--trials", trials, *where, then=show)
-        status = status or commands.run("best", *PROBLEM, *where)
+        status = commands.run("tune", *problem, "--trials", trials, *where, then=show)
+        status = status or commands.run("best", *problem, *where)
     if status == 0:
         _say("\nThe service has ended; what it found is kept. `hvxtune serve` starts it again, on")
         _say(f"{Settings().url}, for jobs and builds: docs/service.md")

@@ -189,7 +189,7 @@ def test_progress_tells_what_failed_and_how_far_the_run_is(tmp_path):
     run = subprocess.run(
         [*command, tmp_path],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
     )

@@ -73,7 +73,7 @@ def kill_at(
 )
 def test_kills_lose_and_repeat_nothing(environment, kills, workers, seed):
     # More than a fast machine gets done between them, and fewer than the space has that differ.
-    trials_in_all = min(7 * (kills + 1) * workers, 48)
+    trials_in_all = min(5 * (kills + 1) * workers, 48)
     with db.open_store() as store:
         job = tuner.submit(
             "scale_u8", store=store, trials=trials_in_all, workers=workers, seed=seed

@@ -18,6 +18,7 @@ def test_only_programs_for_hexagon_are_simulated(tmp_path: Path) -> None:
         simulate(Path("/bin/true"))
 
 
+@pytest.mark.slow
 def test_the_runtime_defines_what_objects_call(tmp_path: Path) -> None:
     runtime(tmp_path / "runtime.o")
     defined = defined_in((tmp_path / "runtime.o").read_bytes())

@@ -23,13 +23,13 @@ def faults_of(first: int, count: int) -> list[str]:
     return found
 
 
-def test_a_few_random_programs_have_one_value() -> None:
-    assert not faults_of(0, 2)
+def test_a_random_program_has_one_value() -> None:
+    assert not faults_of(0, 1)
 
 
 @pytest.mark.slow
 def test_more_random_programs_have_one_value() -> None:
-    assert not faults_of(2, 14)
+    assert not faults_of(1, 15)
 
 
 @pytest.mark.slow

@@ -229,10 +229,13 @@ def _deep(kind: str, depth: int) -> Program:
     return Program("deep", ("count",), (image,), (), (stage,), ("out",))
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["sum", "choice", "chosen", "condition", "conjunction", "negation", "index", "end"],
-)
+_DEAR = [
+    pytest.param(kind, marks=pytest.mark.slow)
+    for kind in ("choice", "chosen", "conjunction", "negation")
+]
+
+
+@pytest.mark.parametrize("kind", ["sum", "condition", "index", "end", *_DEAR])
 def test_what_nests_deep_is_read(kind: str) -> None:
     """A thousand levels, as the reader of pipelines lets pass, are read or refused in a sentence,
     and a hundred are read."""
