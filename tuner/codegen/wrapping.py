@@ -94,10 +94,11 @@ def function(
     )
 
 
-def arguments(problem: Problem, buffers: Sequence[BufferSpec]) -> list[str]:
+def arguments(problem: Problem, buffers: Sequence[BufferSpec], *scalars: str) -> list[str]:
     """Those of a :func:`function` of ``buffers``, where these have their own names."""
     extents = [e for spec in buffers for e in _extents(spec, problem)]
-    return [*(spec.name for spec in buffers), *(e.name for e in extents if not e.is_fixed)]
+    named = [e.name for e in extents if not e.is_fixed]
+    return [*(spec.name for spec in buffers), *scalars, *named]
 
 
 def header(kernel: Kernel, problem: Problem) -> str:

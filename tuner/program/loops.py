@@ -186,15 +186,23 @@ class Program:
         return found
 
     def part(self, output: str) -> Program:
-        """What makes one of its outputs, of the inputs and tables that this takes."""
+        """What makes one of its outputs, of the sizes, inputs and tables that this takes."""
         read, stages = {output}, list[Stage]()
         for stage in reversed(self.stages):
             if read & {*stage.arrays}:
                 stages.append(stage)
                 read |= {load.source for load in loads_in(*stage.expressions)}
+        kept = [one for one in self.inputs if one.name in read]
+        loops = [loop for stage in stages for loop in stage.axes]
+        loops += [loop for stage in stages for update in stage.updates for loop in update.loops]
+        bounds = [*chain.from_iterable(one.bounds for one in loops)]
+        bounds += chain.from_iterable(chain.from_iterable(one.axes for one in kept))
+        nodes = ordered([*bounds, *chain.from_iterable(one.expressions for one in stages)])
+        named = {node.name for node in nodes if isinstance(node, Variable)}
         return replace(
             self,
-            arguments=tuple(a for a in self.arguments if isinstance(a, Scalar) or a.name in read),
+            sizes=tuple(one for one in self.sizes if one in named),
+            arguments=tuple(a for a in self.arguments if isinstance(a, Scalar) or a in kept),
             tables=tuple(one for one in self.tables if one.name in read),
             stages=tuple(stages[::-1]),
             outputs=(output,),

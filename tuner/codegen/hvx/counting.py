@@ -129,6 +129,7 @@ class Histogram(Plan):
             if side.extent.isdigit():  # of sizes that a caller chooses there may be too few
                 end = side.first + int(side.extent)
                 yield f"if ({name}_extent_{d} < {end}) return CONSTRAINT_VIOLATED;"
+        yield "CHECKED"
         first = [f"{side.first} * {name}_stride_{d}" for d, side in enumerate(outer, start=1)]
         yield f"const uint8_t *start = {' + '.join([name, str(across.first), *first])};"
         rows, stride = (outer[0].extent, f"{name}_stride_1") if outer else ("1", "0")

@@ -1,10 +1,10 @@
-"""Which plan a program gets: of the first kind that reads it, or of several outputs one each."""
+"""Which plan a program gets: of the first kind that reads it, or of each of its parts one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
 
@@ -14,12 +14,21 @@ from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.codegen.hvx.scanning import Scan
 from tuner.codegen.hvx.strips import Stencil
 from tuner.codegen.hvx.turning import Turn
-from tuner.problem.buffers import BufferSpec
+from tuner.codegen.hvx.writing import TABLE_BYTES
+from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.program import Program, ProgramError
+from tuner.program.expressions import Constant
+from tuner.program.loops import Buffer, Loop
+from tuner.program.types import INDEX, U8
 from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
 
 _KEPT = 256
+_TABLE = "table"
+_ASKED = (ScalarSpec("is_asked", "int32", 0),)
+"""A part is asked whether it refuses the call before one stores anything."""
+_IS_ASKED = "#undef CHECKED\n#define CHECKED if (is_asked) return 0;"
+_IS_CALLED = "#undef CHECKED\n#define CHECKED"
 _DEFINED = re.compile(
     r"^static (?:const |inline |__attribute__\(\(\w+\)\) )*\w+ \*?(\w+)(?=[(\[])", re.MULTILINE
 )
@@ -44,16 +53,16 @@ def plan_for(loops: Program, specs: tuple[BufferSpec, ...], problem: Problem) ->
 
 @dataclass(frozen=True)
 class _Part:
-    """The plan of one output, and of which of the program's buffers."""
+    """The plan of one output or table, of buffers by the names that they have outside of it."""
 
     plan: Plan
     specs: tuple[BufferSpec, ...]
-    inputs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Several(Plan):
-    """Several outputs, each made by itself: a function for each, which are called in turn."""
+    """Several outputs, or a table and the output that is looked up in it, each made by itself: a
+    function for each, which are called in turn."""
 
     accepted = "several outputs, each of such a kind"
 
@@ -62,26 +71,28 @@ class Several(Plan):
 
     @classmethod
     def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
-        if len(program.outputs) == 1:
-            raise NoPlanError("it has one output")
-        by_name, parts = {one.name: one for one in specs}, []
-        for name in program.outputs:
-            own = program.part(name)
-            used = tuple(by_name[one] for one in (*(i.name for i in own.inputs), name))
-            plan = plan_for(own, used, problem)
+        outer, known, parts = _outer(program, specs), {one.name: one for one in specs}, []
+        whole = [program.part(name) for name in program.outputs]
+        for one in whole if len(whole) > 1 else _by_a_table(program):
+            (name,) = one.outputs
+            made = known.setdefault(name, BufferSpec(name, "uint8", (TABLE_BYTES,), "input"))
+            used = (*(known[own.name] for own in one.inputs), made._replace(role="output"))
+            plan = plan_for(one, used, problem)
             if isinstance(plan, NoPlanError):
-                raise RefusedError(f"of its output {name}: {plan}")
-            inputs = tuple(program.inputs.index(one) for one in own.inputs)
-            parts.append(_Part(plan, used, inputs))
-        kinds = [type(part.plan) for part in parts if not isinstance(part.plan, Stencil)]
+                refused = RefusedError if len(whole) > 1 else NoPlanError
+                raise refused(f"of its output {name}: {plan}")
+            named = (spec._replace(name=outer.get(spec.name, _TABLE)) for spec in used)
+            parts.append(_Part(plan, tuple(named)))
+        kinds = [one for part in parts for one in _headers(part.plan)]
         if len({*kinds}) < len(kinds):
             raise RefusedError("two of its outputs are histograms, running sums or turned arrays")
+        parts.sort(key=lambda part: Histogram not in _headers(part.plan))
         return cls(tuple(parts), problem)
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
         found = {
-            name: Knob(name, one.choices, f"{one.doc} (output {number})")
+            name: Knob(name, one.choices, f"{one.doc} (part {number})")
             for number, part in enumerate(self.parts)
             for one in part.plan.knobs
             for name in [_name(one.name, number)]
@@ -98,22 +109,25 @@ class Several(Plan):
         }
 
     def written(self, config: Config) -> tuple[str, str]:
-        loops, functions = ["int failed;"], list[str]()
+        functions, calls = list[str](), list[str]()
         for number, (part, own) in enumerate(zip(self.parts, self._configs(config), strict=True)):
             inner, before = part.plan.written(own)
             *given, made = part.specs
             local = [one._replace(name=f"input{n}") for n, one in enumerate(given)]
             local.append(made._replace(name="output"))
             names = {name: f"{name}_of_{number}" for name in _DEFINED.findall(before)}
-            text = wrapping.function("part", self.problem, local, inner, is_apart=True)
+            text = wrapping.function("part", self.problem, local, inner, _ASKED, is_apart=True)
             names["part"] = f"part_{number}"
-            functions += [_renamed(before, names), _renamed(text, names)]
-            there = [
-                one._replace(name=f"input{n}") for one, n in zip(given, part.inputs, strict=True)
-            ]
-            there.append(made._replace(name=f"output{number}"))
-            arguments = ", ".join(wrapping.arguments(self.problem, there))
-            loops.append(f"if ((failed = part_{number}({arguments}))) return failed;")
+            functions += [_renamed(before, names), _IS_ASKED, _renamed(text, names), _IS_CALLED]
+            arguments = ", ".join(wrapping.arguments(self.problem, part.specs, "ASKED"))
+            calls.append(f"if ((failed = part_{number}({arguments}))) return failed;")
+        loops = ["int failed;"]
+        if any(spec.name == _TABLE for part in self.parts for spec in part.specs):
+            loops.append(f"const int {_TABLE}_extent_0 = {TABLE_BYTES};")
+            loops.append(f"uint8_t *{_TABLE} = scratch({TABLE_BYTES});")
+        for asked in (1, 0):
+            loops += [one.replace("ASKED", str(asked)) for one in calls]
+            loops += ["CHECKED"] if asked else []
         return "\n".join(loops), "\n".join(functions)
 
     def switches(self, config: Config) -> list[str]:
@@ -133,6 +147,37 @@ class Several(Plan):
 
 KINDS: tuple[type[Plan], ...] = (Several, Turn, Histogram, Scan, Stencil)
 """Plans; the first that reads a program makes its code."""
+
+
+def _headers(plan: Plan) -> list[type[Plan]]:
+    """The kinds in ``plan`` whose C begins with what can be there once."""
+    if isinstance(plan, Several):
+        return [one for part in plan.parts for one in _headers(part.plan)]
+    return [] if isinstance(plan, Stencil) else [type(plan)]
+
+
+def _by_a_table(program: Program) -> list[Program]:
+    """What makes a table of bytes, and the output that is looked up in it."""
+    (output,) = program.outputs
+    ends = (Constant(0, INDEX), Constant(TABLE_BYTES, INDEX))
+    for stage in program.stages:
+        if stage.types == (U8,) and len(stage.axes) == 1 and stage.name != output:
+            (axis,) = stage.axes
+            whole = replace(stage, axes=(Loop(axis.name, *ends),))
+            stages = tuple(whole if one is stage else one for one in program.stages)
+            table = replace(program, stages=stages, outputs=(stage.name,)).part(stage.name)
+            others = tuple(one for one in program.stages if one is not stage)
+            given = (*program.arguments, Buffer(stage.name, U8, (ends,), U8.low, U8.high))
+            return [table, replace(program, arguments=given, stages=others).part(output)]
+    raise NoPlanError("it has one output, and no table")
+
+
+def _outer(program: Program, specs: Sequence[BufferSpec]) -> dict[str, str]:
+    """The names in C of the buffers of ``program``."""
+    names = [f"input{number}" for number in range(len(program.inputs))]
+    made = [f"output{number}" for number in range(len(program.outputs))]
+    names += made if len(made) > 1 else ["output"]
+    return {spec.name: name for spec, name in zip(specs, names, strict=True)}
 
 
 def _name(knob: str, number: int) -> str:

@@ -18,6 +18,7 @@ typedef int VU __attribute__((vector_size(VECTOR_BYTES), aligned(1)));
 typedef int W __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES)));
 #define at_most(value, most) ((value) < (most) ? (value) : (most))
 #define HVX(name) __builtin_HEXAGON_V6_##name##_128B
+#define CHECKED /* from here on a call is not refused */
 """
 """What the functions of every plan may use: vectors, those off vector boundaries, and pairs."""
 
@@ -55,7 +56,8 @@ class Plan(ABC):
     @abstractmethod
     def written(self, config: Config) -> tuple[str, str]:
         """C of a config: the loops between buffers ``input0``, ``input1`` and so on and ``output``,
-        and the functions before them (:mod:`tuner.codegen.wrapping`)."""
+        and the functions before them (:mod:`tuner.codegen.wrapping`). ``CHECKED`` comes after all
+        that refuses a call; a histogram may be refused later, before it stores anything."""
 
     def switches(self, config: Config) -> list[str]:
         """For clang."""

@@ -81,6 +81,7 @@ class Scan(Plan):
         wrong = [f"input0_extent_{d} < output_extent_{d}" for d in range(self.rank)]
         yield f"if ({' || '.join([*wrong, f'output_extent_0 < {self.lanes}'])})"
         yield "return CONSTRAINT_VIOLATED;"
+        yield "CHECKED"
         is_image = self.rank > 1
         strides = ("input0_stride_1", "output_stride_1") if is_image else ("0", "0")
         yield f"const int width = output_extent_0, height = {'output_extent_1' if is_image else 1};"

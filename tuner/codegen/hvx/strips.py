@@ -342,7 +342,7 @@ class _Walk:
             columns += [1] if self._columns > 1 else []  # narrow images
         if self._loops_over_planes:
             lines.append(f"for (int {_PLANE} = 0; {_PLANE} < output_extent_2; ++{_PLANE})")
-        lines.append("do {")
+        lines += ["CHECKED", "do {"]
         for count in columns:
             lines.append(f"if (width >= {count * self._lanes}) {{")
             lines += [*self._with(count), "break;", "}"]

@@ -265,6 +265,7 @@ def _loops(turn: Turn, ahead: int) -> Iterator[str]:
     for axis in turn.axes:
         if not axis.name.isdigit():
             yield f"if ({axis.name} != input0_extent_{axis.of}) return CONSTRAINT_VIOLATED;"
+    yield "CHECKED"
     needs = turn.rounds > _MOST_TOGETHER or turn.is_padded
     between = f"scratch({turn.registers * lanes * size})" if needs else "0"
     packed = f"scratch({(few + 1) * lanes * size})" if turn.is_padded else "0"

@@ -10,6 +10,7 @@ import pytest
 from tests.tuner.codegen.hvx.drawn import require_right
 from tuner.codegen.hvx.generator import plan_of
 from tuner.codegen.hvx.kinds import Several
+from tuner.codegen.hvx.plan import NoPlanError
 from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
@@ -20,7 +21,7 @@ TARGET = find_target("hexagon-v66")
 X, Y, VALUE = hl.Var("x"), hl.Var("y"), hl.Var("value")
 
 
-def dense(*, name: str = "image") -> hl.ImageParam:
+def image_of(name: str) -> hl.ImageParam:
     return hl.ImageParam(hl.UInt(8), 2, name)
 
 
@@ -58,13 +59,25 @@ def sums(image: hl.ImageParam) -> hl.Func:
     return out
 
 
-MAKERS = (slope, steepness, negative, turned, sums)
+def equalised(image: hl.ImageParam) -> hl.Func:
+    counts, table, out = hl.Func("counts"), hl.Func("table"), hl.Func("equalised")
+    sides = [(0, image.dim(number).extent()) for number in range(2)]
+    box, upwards = hl.RDom(sides, "box"), hl.RDom([(1, 255)], "upwards")
+    counts[VALUE] = hl.u32(0)
+    counts[hl.i32(image[box.x, box.y])] += hl.u32(1)
+    counts[upwards.x] += counts[upwards.x - 1]
+    table[VALUE] = hl.u8(hl.min(counts[VALUE] >> 6, 255))
+    out[X, Y] = table[hl.i32(image[X, Y])]
+    return out
+
+
+MAKERS = (slope, steepness, negative, equalised, turned, sums)
 
 
 def problem_of(dice: random.Random, count: int, contract: Contract) -> Problem:
     """That of ``count`` outputs, of one image or of two."""
-    given = [dense(), dense(name="other")]
-    makers = dice.sample(MAKERS if contract is Contract.STATIC else MAKERS[:3], count)
+    given = [image_of("image"), image_of("other")]
+    makers = dice.sample(MAKERS if contract is Contract.STATIC else MAKERS[:4], count)
     outputs = [make(dice.choice(given)) for make in makers]
     kernel = find_kernel(keep_pipeline(hl.Pipeline(outputs)))
     side = dice.choice((128, 256, 384))
@@ -80,3 +93,25 @@ def test_code_of_several_outputs_is_right(contract):
         problem = problem_of(dice, dice.choice((2, 3)), contract)
         assert isinstance(plan_of(find_kernel(problem.workload.kernel), problem), Several)
         require_right(problem, dice)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("contract", [Contract.STATIC, Contract.NONE])
+def test_an_output_may_be_looked_up_in_a_table_that_is_made(contract):
+    kernel = find_kernel(keep_pipeline(equalised(image_of("image"))))
+    problem = kernel.problem({"x": 300, "y": 40}, contract, TARGET)
+    assert isinstance(plan_of(kernel, problem), Several)
+    require_right(problem, random.Random(str(contract)))
+
+
+def test_what_stands_in_the_way_of_one_of_several_outputs_is_told():
+    image, wide = image_of("image"), hl.ImageParam(hl.UInt(32), 2, "wide")
+    other = hl.Func("other")
+    other[X, Y] = wide[X, Y] + 1
+    kernel = find_kernel(keep_pipeline(hl.Pipeline([negative(image), other])))
+    with pytest.raises(NoPlanError, match=r"^of its output other: its inputs are not of u8"):
+        plan_of(kernel, kernel.problem({}, Contract.STATIC, TARGET))
+    twice = [equalised(image), equalised(image)]
+    kernel = find_kernel(keep_pipeline(hl.Pipeline(twice)))
+    with pytest.raises(NoPlanError, match=r"^two of its outputs are histograms"):
+        plan_of(kernel, kernel.problem({}, Contract.STATIC, TARGET))
