@@ -325,7 +325,7 @@ class KernelConformance(_OfOneKernel):
             directives = kernel.schedule(problem, config)
             assert directives == kernel.schedule(problem, config)
             assert canonical_json([directive.args for directive in directives])
-            schedule.apply(directives, compiled.pipeline(problem.workload.params).stages)
+            schedule.apply(directives, compiled.pipeline(problem.workload.params))
 
 
 class KernelCodeConformance(_OfOneKernel):

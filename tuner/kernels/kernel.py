@@ -120,7 +120,8 @@ class HalidePipeline:
     ``inputs`` follow the order of the kernel's input buffers; dimension 0 of each is the
     innermost (NumPy's last). ``stages`` names every Func that directives may address, the output
     included. ``scalars`` follow the order of :meth:`Kernel.scalars`; outputs besides ``output``
-    come after it.
+    come after it. Where it was written of an author's, ``order`` has the names of all Funcs of that
+    one, as ``get_func`` numbers them, and ``reductions`` those of its reduction variables.
     """
 
     inputs: Sequence[hl.ImageParam]
@@ -128,6 +129,8 @@ class HalidePipeline:
     stages: Mapping[str, hl.Func]
     scalars: Sequence[hl.Param] = ()
     more_outputs: Sequence[hl.Func] = ()
+    order: Sequence[str] = ()
+    reductions: frozenset[str] = frozenset()
 
     @property
     def outputs(self) -> tuple[hl.Func, ...]:

@@ -89,11 +89,11 @@ def compile_request(request: Mapping[str, Any]) -> None:
         _autoschedule(whole, machine, request["autoscheduler"], parameters, problem)
     else:
         directives = (
-            _given(request["directives"], pipeline.stages, whole)
+            _given(request["directives"], pipeline)
             if "directives" in request
             else kernel.schedule(problem, Config(request["config"]))
         )
-        schedule.apply(directives, pipeline.stages, pipeline.inputs)
+        schedule.apply(directives, pipeline)
     switches = [os.environ.get(LLVM_VARIABLE, ""), *kernel.llvm_arguments(workload.params)]
     if attachment is not None:
         switches += schedule.needed_switches(directives, pipeline.stages)
@@ -113,7 +113,7 @@ def compile_request(request: Mapping[str, Any]) -> None:
     if "schedule" in request["kinds"]:
         results = hl.AutoSchedulerResults()
         results.target = machine
-        results.schedule_source = schedule.as_cpp(directives, pipeline.stages, whole)
+        results.schedule_source = schedule.as_cpp(directives, pipeline)
         module.set_auto_scheduler_results(results)
     module.compile(
         {
@@ -125,12 +125,10 @@ def compile_request(request: Mapping[str, Any]) -> None:
     _guard_header(request["symbol"])
 
 
-def _given(
-    told: Sequence[Any], stages: Mapping[str, hl.Func], pipeline: hl.Pipeline
-) -> list[Directive]:
+def _given(told: Sequence[Any], pipeline: HalidePipeline) -> list[Directive]:
     """The directives of a user, with stages by their names."""
     places = schedule.positions(pipeline)
-    names: dict[Any, str] = {f"@{places[func.name()]}": name for name, func in stages.items()}
+    names: dict[Any, str] = {f"@{place}": name for name, place in places.items()}
     # Of an input prefetches and orders name the input itself, not the Func around it.
     inputs = {place: name.partition("$")[0].removesuffix("_im") for place, name in names.items()}
     given = []

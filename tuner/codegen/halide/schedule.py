@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import halide as hl
 
+from tuner.kernels.kernel import HalidePipeline
 from tuner.space.directives import Directive, TailStrategy
 
 _PLACEMENTS = {"compute_at", "store_at", "hoist_storage"}
@@ -50,14 +52,14 @@ class UnknownStageError(Exception):
 
 
 def reduction_variables(
-    stages: Mapping[str, hl.Func], directives: Sequence[Directive]
+    pipeline: HalidePipeline, directives: Sequence[Directive]
 ) -> frozenset[str]:
     """Names that mean reduction variables: those of the updates and what splits make of them.
 
     Halide has two variable types and wants the right one; directives only have names.
     """
-    names: set[str] = set()
-    for func in stages.values():
+    names = set(pipeline.reductions)
+    for func in pipeline.stages.values():
         for update in range(func.num_update_definitions()):
             names |= {rvar.name() for rvar in func.rvars(update)}
     for directive in directives:
@@ -68,18 +70,14 @@ def reduction_variables(
     return frozenset(names)
 
 
-def apply(
-    directives: Sequence[Directive],
-    stages: Mapping[str, hl.Func],
-    inputs: Sequence[hl.ImageParam] = (),
-) -> None:
-    """Calls every directive on its stage, in order. ``inputs`` are those that may be prefetched.
+def apply(directives: Sequence[Directive], pipeline: HalidePipeline) -> None:
+    """Calls every directive on its stage, in order.
 
     Raises ``hl.HalideError`` where Halide refuses one.
     """
-    reductions = reduction_variables(stages, directives)
-    known = dict(stages)
-    images = {image.name(): image for image in inputs}
+    reductions = reduction_variables(pipeline, directives)
+    known = dict(pipeline.stages)
+    images = {image.name(): image for image in pipeline.inputs}
     for directive in directives:
         stage = _stage(known, directive.func)
         target: Any = stage if directive.update is None else stage.update(directive.update)
@@ -170,12 +168,10 @@ def _variable(name: str, reductions: frozenset[str]) -> hl.Var | hl.RVar:
     return hl.RVar(name) if name in reductions else hl.Var(name)
 
 
-def as_cpp(
-    directives: Sequence[Directive], stages: Mapping[str, hl.Func], pipeline: hl.Pipeline
-) -> str:
+def as_cpp(directives: Sequence[Directive], pipeline: HalidePipeline) -> str:
     """The body of ``apply_schedule_NAME`` in Halide's ``.schedule.h`` format."""
-    reductions = reduction_variables(stages, directives)
-    places = positions(pipeline)
+    stages, places = pipeline.stages, positions(pipeline)
+    reductions = reduction_variables(pipeline, directives)
     used_stages: dict[str, None] = {}
     variables: dict[str, None] = {}
     calls = []
@@ -221,7 +217,7 @@ def as_cpp(
         result = f"Func {made} = " if made else ""
         calls.append(f"{result}{stage}{update}.{directive.op}({', '.join(rendered)});")
     lines = [
-        f"Func {_cpp_stage(name, stages)} = pipeline.get_func({places[stages[name].name()]});"
+        f"Func {_cpp_stage(name, stages)} = pipeline.get_func({places[name]});"
         for name in used_stages
         if name in stages
     ]
@@ -242,11 +238,12 @@ def _cpp_name(variable: str) -> str:
     return "v_" + re.sub(r"\W", "_", variable)
 
 
-def positions(pipeline: hl.Pipeline) -> dict[str, int]:
-    """Index of every Func for ``pipeline.get_func``; Halide has no call for the count."""
-    found: dict[str, int] = {}
-    try:
+def positions(pipeline: HalidePipeline) -> dict[str, int]:
+    """Index of every stage for ``get_func``; Halide has no call for the count."""
+    if pipeline.order:
+        return {name: number for number, name in enumerate(pipeline.order)}
+    whole, found = hl.Pipeline(list(pipeline.outputs)), dict[str, int]()
+    with suppress(hl.HalideError):
         while True:
-            found[pipeline.get_func(len(found)).name()] = len(found)
-    except hl.HalideError:
-        return found
+            found[whole.get_func(len(found)).name()] = len(found)
+    return {name: found[func.name()] for name, func in pipeline.stages.items()}

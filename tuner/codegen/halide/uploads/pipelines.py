@@ -19,7 +19,6 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from tuner.codegen.halide.pipelines import Writer
-from tuner.codegen.halide.uploads.answers import MOST_DIMENSIONS, NotTunableError
 from tuner.codegen.halide.uploads.contents import (
     Contents,
     by_name,
@@ -45,8 +44,7 @@ from tuner.program.types import U8
 if TYPE_CHECKING:
     from tuner.kernels.kernel import HalidePipeline
 
-_REDUCTIONS = (*"xyzw", *map(str, range(4, MOST_DIMENSIONS)))
-"""What Halide adds to the name of a domain for its variables."""
+_DOMAIN = "reduced"
 _SUMS = ("+", "-")
 _HINTS = ("likely", "likely_if_innermost")
 _AS_SPELLED = frozenset(
@@ -73,6 +71,7 @@ class _Upload(Writer):
     def __init__(self, contents: Contents, program: Program, spelled: Spelled) -> None:
         own = (one.name for one in program.arguments)
         super().__init__(program, names=dict(zip(own, contents.arguments, strict=True)))
+        self._contents = contents
         self._called = dict(
             zip((one.name for one in program.stages), by_name(contents), strict=True)
         )
@@ -94,7 +93,13 @@ class _Upload(Writer):
 
     def pipeline(self) -> HalidePipeline:
         made = super().pipeline()
-        return replace(made, stages={self._called[own].name: f for own, f in made.stages.items()})
+        updates = [one for func in self._called.values() for one in func.updates]
+        return replace(
+            made,
+            stages={self._called[own].name: f for own, f in made.stages.items()},
+            order=list(self._contents.funcs),
+            reductions=frozenset(name for one in updates for name, *_ in one.rvars),
+        )
 
     def _func(self, stage: Stage) -> Any:
         """A Func, or what Halide puts around an input by itself."""
@@ -116,19 +121,27 @@ class _Upload(Writer):
         own = [axis.name for axis in reversed(stage.axes)]
         axes = dict(zip(own, map(self._hl.Var, called.dimensions), strict=True))
         self._store(stage, axes.values(), stage.values, axes)
-        for update, theirs in zip(stage.updates, called.updates, strict=True):
+        for number, (update, theirs) in enumerate(zip(stage.updates, called.updates, strict=True)):
             free = {loop.name for loop in update.loops if not loop.bounds}
             known = {name: axis for name, axis in axes.items() if name in free}
             reduced = [loop for loop in reversed(update.loops) if loop.bounds]
+            renamed = list[tuple[str, str]]()
             if reduced:
                 ends = [self._all(loop.bounds, {}) for loop in reduced]
                 names = [name for name, *_ in theirs.rvars]
-                domain, found = self._domain(names, [(one, end - one) for one, end in ends])
-                known |= zip((loop.name for loop in reduced), found, strict=True)
+                ranges = [(one, end - one) for one, end in ends]
+                domain = self._hl.RDom(ranges, names[0].rpartition("$")[0] or _DOMAIN)
+                made = [domain[at].name() for at in range(len(names))]
+                if made != names:  # parts of a domain, as ``rfactor`` makes them
+                    domain = self._hl.RDom(ranges, _DOMAIN)
+                    renamed = [(domain[at].name(), name) for at, name in enumerate(names)]
+                known |= {loop.name: domain[at] for at, loop in enumerate(reduced)}
                 if update.condition is not None:
                     domain.where(*self._all([update.condition], known))
             places = self._all(reversed(update.places), known)
             self._store(stage, places, update.values, known)
+            for one in renamed:
+                func.update(number).rename(*map(self._hl.RVar, one))
 
     def _store(
         self, stage: Stage, places: Iterable[Any], roots: Sequence[Expr], known: Mapping[str, Any]
@@ -139,21 +152,6 @@ class _Upload(Writer):
         ]
         values = self._all(plain, known)
         self._funcs[stage.name][tuple(places)] = tuple(values) if len(values) > 1 else values[0]
-
-    def _domain(self, names: Sequence[str], ranges: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """A domain whose variables have these names, and those. Halide numbers them: one that an
-        author took out (``rfactor``) is a loop of one step."""
-        prefix = names[0].rpartition("$")[0]
-        wanted = {f"{prefix}${letter}": at for at, letter in enumerate(_REDUCTIONS)}
-        at = [wanted.get(name, -1) for name in names]
-        if at != sorted({*at}) or at[0] < 0:
-            raise NotTunableError(
-                f"it reduces over {', '.join(names)}, parts of a split (rfactor); write them as "
-                "dimensions of an RDom"
-            )
-        all_ranges = dict(zip(at, ranges, strict=True))
-        domain = self._hl.RDom([all_ranges.get(n, (0, 1)) for n in range(at[-1] + 1)], prefix)
-        return domain, [domain[n] for n in at]
 
     def _all(self, roots: Iterable[Expr], known: Mapping[str, Any]) -> list[Any]:
         roots = list(roots)
