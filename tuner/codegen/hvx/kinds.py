@@ -139,9 +139,10 @@ class Several(Plan):
 
     def _configs(self, config: Config) -> list[Config]:
         """Those of the parts."""
+        each = ([one.name for one in part.plan.knobs] for part in self.parts)
         return [
-            Config({one.name: config[_name(one.name, number)] for one in part.plan.knobs})
-            for number, part in enumerate(self.parts)
+            Config({own: config[name] for own in names if (name := _name(own, number)) in config})
+            for number, names in enumerate(each)
         ]
 
 

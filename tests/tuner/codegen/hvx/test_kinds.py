@@ -8,14 +8,16 @@ import halide as hl
 import pytest
 
 from tests.tuner.codegen.hvx.drawn import require_right
-from tuner.codegen.hvx.generator import plan_of
+from tuner.codegen import clang
+from tuner.codegen.hvx.generator import HvxGenerator, plan_of
 from tuner.codegen.hvx.kinds import Several
 from tuner.codegen.hvx.plan import NoPlanError
 from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import Problem
+from tuner.records.candidate import Candidate, Problem
+from tuner.space import Config
 
 TARGET = find_target("hexagon-v66")
 X, Y, VALUE = hl.Var("x"), hl.Var("y"), hl.Var("value")
@@ -93,6 +95,19 @@ def test_code_of_several_outputs_is_right(contract):
         problem = problem_of(dice, dice.choice((2, 3)), contract)
         assert isinstance(plan_of(find_kernel(problem.workload.kernel), problem), Several)
         require_right(problem, dice)
+
+
+def test_what_clang_does_may_be_left_open():
+    """As where a search asks whether two configs have the same C."""
+    dice = random.Random(0)
+    problem = problem_of(dice, 3, Contract.STATIC)
+    generator = HvxGenerator()
+    config = generator.space(find_kernel(problem.workload.kernel), problem).sample(dice)
+    written = {k: v for k, v in config.items() if k not in generator.compiler_knobs}
+    usual = {name: clang.DEFAULTS[name] for name in config if name not in written}
+    candidates = (Candidate(problem, Config(one), "hvx") for one in (written, {**written, **usual}))
+    told = [generator.identity(one, at_once=True) for one in candidates]
+    assert told[0] == told[1]
 
 
 @pytest.mark.slow
