@@ -10,6 +10,7 @@ from typing import Self
 
 from tuner.codegen import clang, wrapping
 from tuner.codegen.hvx.counting import Histogram
+from tuner.codegen.hvx.matching import Match
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.codegen.hvx.scanning import Scan
 from tuner.codegen.hvx.strips import Stencil
@@ -85,7 +86,9 @@ class Several(Plan):
             parts.append(_Part(plan, tuple(named)))
         kinds = [one for part in parts for one in _headers(part.plan)]
         if len({*kinds}) < len(kinds):
-            raise RefusedError("two of its outputs are histograms, running sums or turned arrays")
+            raise RefusedError(
+                "two of its outputs are histograms, running sums, turned arrays or windows"
+            )
         parts.sort(key=lambda part: Histogram not in _headers(part.plan))
         return cls(tuple(parts), problem)
 
@@ -146,7 +149,7 @@ class Several(Plan):
         ]
 
 
-KINDS: tuple[type[Plan], ...] = (Several, Turn, Histogram, Scan, Stencil)
+KINDS: tuple[type[Plan], ...] = (Several, Turn, Histogram, Scan, Match, Stencil)
 """Plans; the first that reads a program makes its code."""
 
 
