@@ -56,14 +56,16 @@ class TableSpec:
 
 
 _STENCIL: Mapping[str, tuple[KnobValue, ...]] = {
-    "vector_lanes": (128,),
+    "lanes": (128,),
     "tile_rows": (1, 2, 4),
-    "filter_rows": (1, 2),
-    "filter_unroll": (1, 2),
-    "copy_rows": (1,),
-    "copy_unroll": (1,),
-    "slide_pad": ("on",),
+    "place_edged": ("root", "inline"),
+    "unroll_edged": (1,),
+    "align_edged": ("on",),
     "align_rows": ("on",),
+    "place_slope": ("root", "inline"),
+    "align_slope": ("on",),
+    "align_smooth": ("on",),
+    "vtcm": ("none",),
 }
 _GEMM: Mapping[str, tuple[KnobValue, ...]] = {
     "reduction": ("vrmpy",),
@@ -82,17 +84,16 @@ _SIGNED_GEMM: Mapping[str, tuple[KnobValue, ...]] = {
 }
 """The plain product, too, and both walks, for fewer tiles."""
 _BOX: Mapping[str, tuple[KnobValue, ...]] = {
-    "vector_lanes": (128, 256),
+    "lanes": (128, 256),
     "tile_rows": (1, 2, 4),
-    "unroll_x": (1, 2),
-    "filter_rows": (1, 2),
-    "filter_unroll": (1, 2),
-    "pad_at": ("root", "filter"),
-    "copy_rows": (1,),
-    "copy_unroll": (1,),
+    "unroll": (1, 2),
+    "place_edged": ("root", "inline"),
+    "unroll_edged": (1,),
+    "align_edged": ("on",),
     "align_rows": ("on",),
+    "vtcm": ("none",),
 }
-"""Wider vectors, too, for fewer ways to pad."""
+"""Wider vectors, too, for fewer of them at once."""
 _DEPTHWISE: Mapping[str, tuple[KnobValue, ...]] = {"align_quads": ("on",)}
 
 

@@ -65,6 +65,7 @@ def textbook_values(
     are read several times or reduce, everything else inline or in whole."""
     roles = Roles(facts, target, whole_bytes)
     wanted: dict[str, KnobValue] = {"lanes": roles.lanes, "tile_rows": 4, "walk": "down"}
+    wanted["order"] = "rows_inner"
     wanted["channels"] = _channel_forms(roles)[-1]
     wanted["strips"] = target.hvx_contexts
     wanted["prefetch"] = 2
@@ -76,7 +77,10 @@ def textbook_values(
         computed = sum(_reads(reader, role) for reader in roles.all)
         heavy = bool(role.facts.updates) or role.operations > _HEAVY
         deep = inside and computed * (role.operations + inside) > _MOST_INLINED
-        if role.may_inline and not (heavy or deep):
+        # Of rows whose length is not known, clamped loads cost more than a copy with its edges.
+        if roles.is_open and role.facts.clamped and role.facts.inputs:
+            place = "root"
+        elif role.may_inline and not (heavy or deep):
             place = "inline"
             inlined[role.facts.name] = role.operations + inside
         wanted[f"place_{role.key}"] = place
