@@ -89,8 +89,7 @@ def apply(directives: Sequence[Directive], pipeline: HalidePipeline) -> None:
             continue
         if directive.op == _IN_ORDER:
             name, *at = directive.args
-            wrapper = _stage(known, _wrapper(known, str(name)))
-            byte = hl.i32(hl.u8(wrapper[tuple(map(int, at))]))
+            byte = hl.i32(hl.u8(images[str(name)][tuple(map(int, at))]))
             target.specialize(byte * byte % 4 == 2)
             continue
         arguments = list(_arguments(directive, known, reductions))
