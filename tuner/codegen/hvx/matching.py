@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.problem.buffers import BufferSpec
@@ -35,7 +35,6 @@ class Match(Plan):
     input is the image."""
 
     accepted = "windows of bytes against a template"
-    textbook: ClassVar[Mapping[str, KnobValue]] = {_ROWS: _MOST_ROWS}
 
     template: int
     height: int
@@ -109,6 +108,10 @@ class Match(Plan):
         choices = tuple(range(1, min(self.rows, _MOST_ROWS) + 1))
         return (Knob(_ROWS, choices, "rows of sums in registers together"),)
 
+    @property
+    def textbook(self) -> Mapping[str, KnobValue]:
+        return {_ROWS: _MOST_ROWS}
+
     def written(self, config: Config) -> tuple[str, str]:
         functions = [
             f"enum {{ TAPS_DOWN = {self.height}, TAPS_ACROSS = {self.width} }};",
@@ -135,6 +138,7 @@ class Match(Plan):
     def _loops(self) -> Iterator[str]:
         image, template = f"input{1 - self.template}", f"input{self.template}"
         bias = "-128 * sum" if self.has_signed_pixels else "0 * sum"
+        yield "CHECKED"
         yield "uint32_t *taps = scratch(TAPS_DOWN * WORDS_ACROSS * sizeof(uint32_t));"
         yield f"const int sum = packed((const TAP *){template}, {template}_stride_1, taps);"
         yield "for (int y = 0; y < output_extent_1; y += HELD) {"

@@ -73,7 +73,17 @@ def equalised(image: hl.ImageParam) -> hl.Func:
     return out
 
 
-MAKERS = (slope, steepness, negative, equalised, turned, sums)
+def matched(_: hl.ImageParam) -> hl.Func:
+    """Of an image that is larger."""
+    out, larger, template = hl.Func("matched"), image_of("larger"), image_of("template")
+    window = hl.RDom([(0, 5), (0, 3)], "window")
+    tap = hl.u32(larger[X + window.x, Y + window.y]) * hl.u32(template[window.x, window.y])
+    out[X, Y] = hl.u32(0)
+    out[X, Y] += tap
+    return out
+
+
+MAKERS = (slope, steepness, negative, equalised, turned, sums, matched)
 
 
 def problem_of(dice: random.Random, count: int, contract: Contract) -> Problem:
