@@ -63,9 +63,12 @@ class DerivedKernel(Kernel):
         return derivation().pipeline(program, {name: params[name] for name in program.sizes})
 
     def work(self, params: Mapping[str, int]) -> WorkCounts:
-        """What its program asks for (:mod:`tuner.program.demands`), and every byte once."""
+        """What its program asks for (:mod:`tuner.program.demands`), and every byte once; of one
+        that asks for nothing but to move bytes, as of any kernel."""
         program = self.program(params)
         found = demands_of(bounded(program, {name: params[name] for name in program.sizes}))
+        if not (found.macs or found.lane_bytes):
+            return super().work(params)
         return replace(
             self.counts(params, macs=found.macs, lane_ops=found.lane_bytes),
             macs_16=found.macs_16,
