@@ -21,7 +21,7 @@ from tuner.records.trial import JobState, Promotion, Trial
 from tuner.search.loop import Progress
 
 TRIALS = 30
-KERNEL = ("add_u8", {"width": 256, "height": 32})
+KERNEL = ("add_u8", {"width": 512, "height": 64})
 LIMITS = """
 [limits]
 cool_down_s = 0.3
