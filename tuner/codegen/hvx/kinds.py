@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Self
 
 from tuner.codegen import clang, wrapping
+from tuner.codegen.hvx.blocks import Blocks
 from tuner.codegen.hvx.counting import Histogram
 from tuner.codegen.hvx.matching import Match
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
@@ -150,7 +151,7 @@ class Several(Plan):
         ]
 
 
-KINDS: tuple[type[Plan], ...] = (Several, Turn, Histogram, Scan, Match, Stencil)
+KINDS: tuple[type[Plan], ...] = (Several, Turn, Histogram, Scan, Match, Blocks, Stencil)
 """Plans; the first that reads a program makes its code."""
 
 

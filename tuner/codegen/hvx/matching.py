@@ -17,7 +17,7 @@ from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
 from tuner.program.bounds import Bounds
-from tuner.program.expressions import Binary, Cast, Constant, Expr, Load
+from tuner.program.expressions import Binary, Cast, Constant, Expr, Load, Variable
 from tuner.program.inlining import inlined, is_copy
 from tuner.program.loops import Program, Stage
 from tuner.program.types import I8, I32, U8, U32
@@ -46,10 +46,12 @@ class Match(Plan):
 
     @classmethod
     def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
-        stage = _summed(inlined(program, is_copy))
+        stage, axes = summed(inlined(program, is_copy))
+        if axes != sorted(axes):
+            raise NoPlanError("its sums are turned")
         scope = Bounds(program, {}).scope()
         update = stage.updates[0]
-        term = _term(stage)
+        term = term_of(stage)
         windows = {loop.index: loop.bounds for loop in update.loops if loop.bounds}
 
         def steps(load: Load) -> list[set[Expr | None]]:
@@ -61,7 +63,7 @@ class Match(Plan):
                 raise NoPlanError("its windows do not go on pixel by pixel")
             return [{part for part, by in each.items() if by} for each in found]
 
-        loads = [_exact(part) for part in term.parts]
+        loads = [without_casts(part) for part in term.parts]
         if not all(isinstance(load, Load) and load.type in _BYTES for load in loads):
             raise NoPlanError("it sums up no windows of bytes against a template")
         sides = {load.source: steps(load) for load in loads if isinstance(load, Load)}
@@ -150,36 +152,43 @@ class Match(Plan):
         yield "}\n}"
 
 
-def _summed(program: Program) -> Stage:
-    """The stage that sums up what the output is."""
+def summed(program: Program) -> tuple[Stage, list[int]]:
+    """The stage that sums up what the output is, and which axis of the output each of its is."""
     stage = program.stage_of(program.outputs[0])
     value, names = stage.values[0], [one.name for one in program.stages]
-    while isinstance(value, Load) and value.indices == stage.places and value.source in names:
+    axes = [*range(len(stage.axes))]
+    while isinstance(value, Load) and value.source in names:
+        places = [*stage.places]
+        if {*value.indices} != {*places} or len(value.indices) != len(places):
+            break
+        axes = [axes[places.index(one)] for one in value.indices if isinstance(one, Variable)]
         stage = program.stage_of(value.source)
         value = stage.values[0]
     is_sum = isinstance(value, Constant) and value.value == 0 and len(stage.updates) == 1
     if is_sum and stage.types in ((I32,), (U32,)):
         (update,) = stage.updates
         if update.places == stage.places and update.condition is None:
-            return stage
+            return stage, axes
     raise NoPlanError("it sums up no windows of bytes against a template")
 
 
-def _term(stage: Stage) -> Binary:
+def term_of(stage: Stage) -> Binary:
     """What its update adds to a sum: a product, or a difference."""
     (total,) = stage.updates[0].values
     own = stage.at(*stage.places)
     if isinstance(total, Binary) and total.operator == "+" and own in total.parts:
-        term = _exact(total.left if total.right is own else total.right)
+        term = without_casts(total.left if total.right is own else total.right)
         if isinstance(term, Binary) and term.operator in ("*", "absd"):
-            one, other = ((each.type.low, each.type.high) for each in map(_exact, term.parts))
+            one, other = (
+                (each.type.low, each.type.high) for each in map(without_casts, term.parts)
+            )
             is_wide = term.type.bits >= _WORD_BITS or term.operator == "absd"
             if is_wide or all(term.type.holds(a * b) for a in one for b in other):
                 return term
     raise NoPlanError("it sums up no products or differences")
 
 
-def _exact(value: Expr) -> Expr:
+def without_casts(value: Expr) -> Expr:
     """``value`` without casts that change nothing, as far as words that wrap can tell."""
     while isinstance(value, Cast):
         own, kind = value.operand.type, value.type
