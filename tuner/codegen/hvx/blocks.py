@@ -180,7 +180,8 @@ class Blocks(Plan):
 
     @property
     def textbook(self) -> Mapping[str, KnobValue]:
-        return {_SHIFTS: _HELD, _UNROLLED: 2}
+        shifts, *_ = self.knobs
+        return {_SHIFTS: shifts.choices[-1], _UNROLLED: 2}
 
     def written(self, config: Config) -> tuple[str, str]:
         difference = "HVX(vrmpyub_acc)(sum, HVX(vabsdiffub)(own, other), 0x01010101)"
