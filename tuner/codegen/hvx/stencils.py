@@ -1,11 +1,12 @@
 """The output pixel of a program that is a stencil, as an expression (:mod:`~.pixel`).
 
 Stages are written into one another, and small reductions out. A stencil is a program that makes one
-image of u8 images of its shape, whose edges continue as the pixels at them where pixels beyond are
-read: coordinates are clamped. Images may be of interleaved channels, and inputs of one dimension
-tables that are looked up; the sum of a whole row is a value as well. Each plane, or channel of the
-output's pixels, may be another expression. Integers that wrap around are followed as long as only
-sums are made of them, and as far as their low bits go.
+image of u8 images of its shape, or of which each pixel has a share of several columns and rows;
+edges continue as the pixels at them where pixels beyond are read: coordinates are clamped. Images
+may be of interleaved channels, and inputs of one dimension tables that are looked up; the sum of a
+whole row is a value as well. Each plane, or channel of the output's pixels, may be another
+expression. Integers that wrap around are followed as long as only sums are made of them, and as far
+as their low bits go.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ again, by ``vdelta`` from the vector that has it; above and below are the first 
 again. Where the width is not a whole number of strips, the last one begins earlier, over pixels
 that are written twice.
 
-Interleaved channels are taken apart: of an odd number, no two bytes of a channel lie in the same
-lane, so its bytes are blended into one vector, of which one ``vrdelta`` puts them in order; of two
-and four, by ``vpack``. They are put together in the same ways backwards, by ``vdelta`` and
-``vshuff``.
+Interleaved channels, and columns of which one is made, are taken apart: an even number is halved by
+``vpack``; of an odd one no two bytes of a channel lie in the same lane, so its bytes are blended
+into one vector, of which one ``vrdelta`` puts them in order. They are put together in the same ways
+backwards, by ``vdelta`` and ``vshuff``.
 """
 
 from __future__ import annotations

@@ -1,20 +1,36 @@
-"""Code by ``hvx`` of a config that dice choose."""
+"""Code by ``hvx``: of a config that dice choose, and of the textbook's."""
 
 from __future__ import annotations
 
 import random
 
-from tuner.codegen.hvx.generator import HvxGenerator
+from tuner.codegen.hvx.generator import HvxGenerator, plan_of
+from tuner.codegen.hvx.plan import Plan
 from tuner.conformance.patience import PATIENCE_S
 from tuner.kernels import find_kernel
 from tuner.measure.qemu.measurer import QemuMeasurer
-from tuner.records.candidate import Candidate, Problem
+from tuner.records.candidate import Candidate, Measurement, Problem
+from tuner.space import Config
 
 
-def require_right(problem: Problem, dice: random.Random) -> None:
-    """Compiles a config of ``problem`` and verifies its outputs."""
-    space = HvxGenerator.space(find_kernel(problem.workload.kernel), problem)
+def require_right(problem: Problem, dice: random.Random, kind: type[Plan]) -> None:
+    """That ``problem`` has a plan of ``kind``, and that of a config its outputs are verified."""
+    kernel = find_kernel(problem.workload.kernel)
+    assert isinstance(plan_of(kernel, problem), kind)
+    space = HvxGenerator.space(kernel, problem)
     config = space.config({knob.name: dice.choice(knob.choices) for knob in space.knobs})
+    assert _measured(problem, config).verified, (problem, config)
+
+
+def by_the_textbook(problem: Problem) -> Measurement:
+    """What the textbook's config takes, verified."""
+    kernel = find_kernel(problem.workload.kernel)
+    found = _measured(problem, HvxGenerator.starts(kernel, problem)["textbook"])
+    assert found.verified
+    return found
+
+
+def _measured(problem: Problem, config: Config) -> Measurement:
     with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
         artifact = generator.compile(Candidate(problem, config, "hvx"))
-        assert measurer.measure(problem, artifact).measurement.verified, (problem, config)
+        return measurer.measure(problem, artifact).measurement

@@ -7,17 +7,15 @@ import random
 import halide as hl
 import pytest
 
-from tests.tuner.codegen.hvx.drawn import require_right
+from tests.tuner.codegen.hvx.drawn import by_the_textbook, require_right
 from tuner.codegen.hvx.blocks import Blocks
-from tuner.codegen.hvx.generator import HvxGenerator, plan_of
-from tuner.conformance.patience import PATIENCE_S
+from tuner.codegen.hvx.generator import HvxGenerator
 from tuner.errors import UserError
 from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
-from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import Candidate, Problem
+from tuner.records.candidate import Problem
 
 TARGET = find_target("hexagon-v66")
 AXES = ("shift_x", "shift_y", "block_x", "block_y")
@@ -67,8 +65,7 @@ def drawn_problem(dice: random.Random) -> Problem:
 def require_of_blocks(seed: int) -> None:
     dice = random.Random(seed)
     drawn = drawn_problem(dice)
-    assert isinstance(plan_of(find_kernel(drawn.workload.kernel), drawn), Blocks)
-    require_right(drawn, dice)
+    require_right(drawn, dice, Blocks)
 
 
 @pytest.mark.slow
@@ -87,11 +84,7 @@ def test_code_of_many_blocks_at_shifts_is_right(seed):
 def test_a_search_for_motion_is_ahead_of_an_expert():
     """In the same simulator, warm."""
     searched = problem((16, 16), (16, 4), (17, 17))
-    kernel = find_kernel(searched.workload.kernel)
-    config = HvxGenerator.starts(kernel, searched)["textbook"]
-    with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
-        artifact = generator.compile(Candidate(searched, config, "hvx"))
-        found = measurer.measure(searched, artifact).measurement
+    found = by_the_textbook(searched)
     assert found.cycles < 104_043
 
 

@@ -8,18 +8,16 @@ import halide as hl
 import pytest
 
 import tuner
-from tests.tuner.codegen.hvx.drawn import require_right
+from tests.tuner.codegen.hvx.drawn import by_the_textbook, require_right
 from tuner.codegen.hvx.counting import Histogram
-from tuner.codegen.hvx.generator import HvxGenerator, plan_of
+from tuner.codegen.hvx.generator import HvxGenerator
 from tuner.codegen.portfolio import GENERATOR, Portfolio
-from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
 from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
-from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import Candidate, Problem
+from tuner.records.candidate import Problem
 
 TARGET = find_target("hexagon-v66")
 EXTENTS = ((1000,), (512, 9), (300, 20), (37, 20), (140, 5, 3), (128, 4, 2))
@@ -81,8 +79,7 @@ def test_code_of_histograms_is_right():
     for seed in range(4):
         dice = random.Random(seed)
         problem = drawn_problem(dice)
-        assert isinstance(plan_of(find_kernel(problem.workload.kernel), problem), Histogram)
-        require_right(problem, dice)
+        require_right(problem, dice, Histogram)
 
 
 @pytest.mark.nightly
@@ -90,8 +87,7 @@ def test_code_of_many_histograms_is_right():
     for seed in range(100, 160):
         dice = random.Random(seed)
         problem = drawn_problem(dice)
-        assert isinstance(plan_of(find_kernel(problem.workload.kernel), problem), Histogram)
-        require_right(problem, dice)
+        require_right(problem, dice, Histogram)
 
 
 def counted(kind: hl.Type, step: int = 1) -> hl.Func:
@@ -107,12 +103,7 @@ def counted(kind: hl.Type, step: int = 1) -> hl.Func:
 def test_a_vector_takes_little_more_than_a_packet_and_no_count_overflows():
     """Of images of more vectors than halfwords hold, all of one value among what is verified."""
     problem = problem_of(counted(hl.UInt(8)), (1024, 520), Contract.STATIC)
-    kernel = find_kernel(problem.workload.kernel)
-    config = HvxGenerator.starts(kernel, problem)["textbook"]
-    with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
-        artifact = generator.compile(Candidate(problem, config, "hvx"))
-        found = measurer.measure(problem, artifact).measurement
-    assert found.verified
+    found = by_the_textbook(problem)
     assert 4160 <= found.packets < 1.2 * 4160
 
 

@@ -7,17 +7,15 @@ import random
 import halide as hl
 import pytest
 
-from tests.tuner.codegen.hvx.drawn import require_right
-from tuner.codegen.hvx.generator import HvxGenerator, plan_of
+from tests.tuner.codegen.hvx.drawn import by_the_textbook, require_right
+from tuner.codegen.hvx.generator import HvxGenerator
 from tuner.codegen.hvx.matching import Match
-from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
 from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
-from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import Candidate, Problem
+from tuner.records.candidate import Problem
 
 TARGET = find_target("hexagon-v66")
 I8, U8, I16 = hl.Int(8), hl.UInt(8), hl.Int(16)
@@ -63,8 +61,7 @@ def drawn_problem(dice: random.Random) -> Problem:
 def require_matched(seed: int) -> None:
     dice = random.Random(seed)
     drawn = drawn_problem(dice)
-    assert isinstance(plan_of(find_kernel(drawn.workload.kernel), drawn), Match)
-    require_right(drawn, dice)
+    require_right(drawn, dice, Match)
 
 
 @pytest.mark.slow
@@ -83,11 +80,7 @@ def test_code_of_many_windows_is_right():
 def test_a_correlation_takes_less_than_an_expert_took():
     """In the same simulator; the best of Halide's took 343,081 model cycles."""
     asked = problem((512, 64), (16, 16))
-    kernel = find_kernel(asked.workload.kernel)
-    config = HvxGenerator.starts(kernel, asked)["textbook"]
-    with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
-        artifact = generator.compile(Candidate(asked, config, "hvx"))
-        found = measurer.measure(asked, artifact).measurement
+    found = by_the_textbook(asked)
     assert found.cycles < 44_267 * 0.96
 
 

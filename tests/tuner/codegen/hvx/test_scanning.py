@@ -7,17 +7,15 @@ import random
 import halide as hl
 import pytest
 
-from tests.tuner.codegen.hvx.drawn import require_right
-from tuner.codegen.hvx.generator import HvxGenerator, plan_of
+from tests.tuner.codegen.hvx.drawn import by_the_textbook, require_right
+from tuner.codegen.hvx.generator import HvxGenerator
 from tuner.codegen.hvx.scanning import Scan
-from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
 from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
-from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import Candidate, Problem
+from tuner.records.candidate import Problem
 
 TARGET = find_target("hexagon-v66")
 WAYS = ("across", "down", "across and down", "down and across")
@@ -63,8 +61,7 @@ def test_code_of_running_sums_is_right():
     for seed in range(4):
         dice = random.Random(seed)
         problem = drawn_problem(dice)
-        assert isinstance(plan_of(find_kernel(problem.workload.kernel), problem), Scan)
-        require_right(problem, dice)
+        require_right(problem, dice, Scan)
 
 
 @pytest.mark.nightly
@@ -72,8 +69,7 @@ def test_code_of_many_running_sums_is_right():
     for seed in range(100, 160):
         dice = random.Random(seed)
         problem = drawn_problem(dice)
-        assert isinstance(plan_of(find_kernel(problem.workload.kernel), problem), Scan)
-        require_right(problem, dice)
+        require_right(problem, dice, Scan)
 
 
 @pytest.mark.slow
@@ -83,11 +79,7 @@ def test_an_integral_image_takes_half_of_what_an_expert_took():
     problem = problem_of(
         summed("across and down", extents, kind=hl.UInt(32)), extents, Contract.STATIC
     )
-    kernel = find_kernel(problem.workload.kernel)
-    config = HvxGenerator.starts(kernel, problem)["textbook"]
-    with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
-        artifact = generator.compile(Candidate(problem, config, "hvx"))
-        found = measurer.measure(problem, artifact).measurement
+    found = by_the_textbook(problem)
     assert found.cycles < 14_345 * 0.55
 
 

@@ -8,18 +8,16 @@ from collections.abc import Collection
 import halide as hl
 import pytest
 
-from tests.tuner.codegen.hvx.drawn import require_right
+from tests.tuner.codegen.hvx.drawn import by_the_textbook, require_right
 from tuner.codegen.hvx.generator import HvxGenerator, plan_of
 from tuner.codegen.hvx.plan import NoPlanError
 from tuner.codegen.hvx.turning import Turn
-from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
 from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
-from tuner.measure.qemu.measurer import QemuMeasurer
 from tuner.problem.contract import Contract
 from tuner.problem.target import find_target
-from tuner.records.candidate import Candidate, Problem
+from tuner.records.candidate import Problem
 
 TARGET = find_target("hexagon-v66")
 KINDS = (hl.UInt(8), hl.Int(8), hl.Int(16), hl.UInt(32))
@@ -70,7 +68,7 @@ def is_right(seed: int) -> bool:
     except NoPlanError:
         return False
     assert isinstance(plan, Turn)
-    require_right(problem, dice)
+    require_right(problem, dice, Turn)
     return True
 
 
@@ -88,11 +86,7 @@ def test_code_of_many_turned_arrays_is_right():
 def test_a_tile_of_bytes_takes_seven_permutations_a_vector():
     """As many packets as there are permutations, and not a third more: 512 x 512 in 16 tiles."""
     problem = problem_of(hl.UInt(8), (1, 0), (512, 512), Contract.STATIC)
-    kernel = find_kernel(problem.workload.kernel)
-    config = HvxGenerator.starts(kernel, problem)["textbook"]
-    with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
-        artifact = generator.compile(Candidate(problem, config, "hvx"))
-        found = measurer.measure(problem, artifact).measurement
+    found = by_the_textbook(problem)
     assert 16 * 7 * 64 <= found.packets < 4 / 3 * 16 * 7 * 64
 
 
