@@ -65,6 +65,9 @@ def textbook_values(
     are read several times or reduce, everything else inline or in whole."""
     roles = Roles(facts, target, whole_bytes)
     wanted: dict[str, KnobValue] = {"lanes": roles.lanes, "tile_rows": 4, "walk": "down"}
+    if roles.is_open and roles.is_alone:
+        # Of rows that begin anywhere, registers side by side are shifted out of as many and one.
+        wanted |= {"lanes": _lanes(roles)[-1], "tile_rows": 2}
     wanted["order"] = "rows_inner"
     wanted["channels"] = _channel_forms(roles)[-1]
     wanted["strips"] = target.hvx_contexts
