@@ -11,6 +11,7 @@ from typing import Self
 from tuner.codegen import clang, wrapping
 from tuner.codegen.hvx.blocks import Blocks
 from tuner.codegen.hvx.counting import Histogram
+from tuner.codegen.hvx.filtering import Filter
 from tuner.codegen.hvx.matching import Match
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.codegen.hvx.scanning import Scan
@@ -151,7 +152,7 @@ class Several(Plan):
         ]
 
 
-KINDS: tuple[type[Plan], ...] = (Several, Turn, Histogram, Scan, Match, Blocks, Stencil)
+KINDS: tuple[type[Plan], ...] = (Several, Turn, Histogram, Scan, Match, Blocks, Filter, Stencil)
 """Plans; the first that reads a program makes its code."""
 
 
@@ -159,7 +160,7 @@ def _headers(plan: Plan) -> list[type[Plan]]:
     """The kinds in ``plan`` whose C begins with what can be there once."""
     if isinstance(plan, Several):
         return [one for part in plan.parts for one in _headers(part.plan)]
-    return [] if isinstance(plan, Stencil) else [type(plan)]
+    return [] if isinstance(plan, Filter | Stencil) else [type(plan)]
 
 
 def _by_a_table(program: Program) -> list[Program]:

@@ -18,7 +18,10 @@ from typing import Any, Literal, NamedTuple
 
 from tuner.codegen.hvx.plan import NoPlanError
 
-Kind = Literal["pixel", "constant", "sum", "max", "min", "abs", "shift", "product", "entry", "row"]
+Kind = (
+    Literal["pixel", "constant", "sum", "max", "min", "abs", "shift", "product", "entry", "row"]
+    | Literal["tap", "times", "wrapped"]
+)
 _U8 = (0, 255)
 _MOST_TRUTH, _MOST_OPERATIONS = 9, 256
 """Of an expression whose truth table is looked at: pixels (2**9 rows), and parts."""
@@ -71,7 +74,9 @@ class Pixel:
     of ``parts``, ``shift`` (right, by ``value`` bits, rounding down), ``product`` (by
     ``value`` / 2**15, rounded to nearest), ``entry`` (of the table ``value``, at the one of
     ``parts``), ``row`` (the sum over a whole row of the one of ``parts``, which has ``value``
-    pixels). ``low`` and ``high`` bound its values.
+    pixels); of filters also ``tap`` (the element of an input, the same for all pixels: ``value`` is
+    its name and indices), ``times`` (the product of two ``parts``) and ``wrapped`` (the one of
+    ``parts`` as the type ``value`` holds it). ``low`` and ``high`` bound its values.
     """
 
     __slots__ = ("high", "key", "kind", "low", "parts", "value")

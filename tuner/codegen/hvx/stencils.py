@@ -59,12 +59,12 @@ _MOST_NESTED = 100
 """Stages written into one another."""
 _KEPT = 256
 _OUTPUTS = (U8, U16, I16)
-_SHORT = 33
-"""Steps of a reduction that are written out, rather than taken for those of a row."""
 _PRODUCT_BITS = 15
 """Of the multiplication that rounds (``vmpy(h, h):<<1:rnd:sat``)."""
 _AXES = _ACROSS, _DOWN, _PLANE = range(3)
 """The axes of an output, innermost first."""
+_WORD_BITS, _MOST_RANK = 32, 2
+"""Of filters: bits of sums, and dimensions."""
 _MOST_APART = 4
 """Planes or channels that are each another expression."""
 
@@ -174,6 +174,11 @@ def _pixels_of(program: Program, given: Shapes) -> Pixels | NotAStencilError:
 
 
 class _Reading:
+    """A program as it is read. A subclass reads other elements, and other sums of them."""
+
+    _most_short = 33
+    """Steps of a reduction that are written out, rather than taken for those of a row."""
+
     def __init__(self, program: Program, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self._program, self._shapes = program, shapes
         self._sizes = program.sizes_at(shapes) if shapes else {}
@@ -185,23 +190,32 @@ class _Reading:
         """The output's value where nothing is near an edge, of one ``plane`` or ``channel``, or of
         each plane."""
         program = self._program
-        if not program.inputs or len(program.outputs) != 1 or program.tables:
+        if not program.inputs or len(program.outputs) != 1:
             raise NotAStencilError("it is not one image made of others")
         if program.scalars:
             raise NotAStencilError(f"it depends on {program.scalars[0].name}")
         (name,) = program.outputs
         stage = program.stage_of(name)
         kind, rank = stage.types[stage.arrays.index(name)], len(stage.axes)
-        fits = all(one.type == U8 and 1 <= len(one.axes) <= 3 for one in program.inputs)
-        if kind not in _OUTPUTS or rank not in (2, 3) or not fits:
-            raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
+        self._require(kind, rank)
         places = [_Place(((axis, 1),)) for axis in _AXES[:rank]]
         if plane is not None:
             places[_PLANE] = _Place((), plane)
         if channel is not None:
             places = [_Place((), channel), *places[:_PLANE]]
         found = self._call(name, tuple(places[::-1]))
-        # Of bytes the generator stores the low bits.
+        return self._stored(found, kind)
+
+    def _require(self, kind: Type, rank: int) -> None:
+        """That the output's ``kind`` and ``rank``, and those of inputs, are some that it reads."""
+        if self._program.tables:
+            raise NotAStencilError("it is not one image made of others")
+        fits = all(one.type == U8 and 1 <= len(one.axes) <= 3 for one in self._program.inputs)
+        if kind not in _OUTPUTS or rank not in (2, 3) or not fits:
+            raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
+
+    def _stored(self, found: _Number, kind: Type) -> Pixel:
+        """What the output has; of bytes the generator stores the low bits."""
         return found.pixel if kind == U8 else self._plain(found, kind)
 
     def _call(self, array: str, places: tuple[_Value, ...]) -> _Number:
@@ -255,7 +269,7 @@ class _Reading:
             self._known.pop(key)
             return made
 
-        if len(domain) == 1 and len(domain[0]) > _SHORT and domain[0][0][1] == 0:
+        if len(domain) == 1 and len(domain[0]) > self._most_short and domain[0][0][1] == 0:
             along = {reduced[0].index: _Place(((_ACROSS, 1),))}
             bits = value.bits
             part, other = (after(_Number(constant(own), bits), along).pixel for own in (0, 1))
@@ -316,11 +330,14 @@ class _Reading:
         image = self._inputs.get(node.source)
         if image is None:
             return self._call(node.source, tuple(places))
+        return _Number(self._element_of(image, places), image.type.bits)
+
+    def _element_of(self, image: Buffer, places: Sequence[_Value]) -> Pixel:
         if len(places) == 1:
             index = self._plain(self._as_number(places[0], INDEX), INDEX)
-            return _Number(entry(image.name, index), U8.bits)
+            return entry(image.name, index)
         known_as = "" if len(self._inputs) == 1 else image.name
-        return _Number(self._pixel(image, [_coordinate(one) for one in places], known_as), U8.bits)
+        return self._pixel(image, [_coordinate(one) for one in places], known_as)
 
     def _pixel(self, image: Buffer, places: Sequence[_Place], known_as: str) -> Pixel:
         """The pixel of ``image``, which expressions know as ``known_as``."""
@@ -452,7 +469,7 @@ class _Reading:
         if by == "*":
             by_right = right.pixel.kind == "constant"
             one, other = (left, right) if by_right else (right, left)
-            return _Number(one.pixel * _known(other.pixel), bits)
+            return _Number(self._times(one.pixel, other.pixel), bits)
         if by == "<<":
             amount = _known(right.pixel)
             return self._shifted(left, -amount, kind)
@@ -467,6 +484,9 @@ class _Reading:
         if by == "//":
             return _Number(divided(first, _known(second)), kind.bits)
         return _Number(_EXTREMES[by](first, second), kind.bits)
+
+    def _times(self, one: Pixel, other: Pixel) -> Pixel:
+        return one * _known(other)
 
     def _shifted(self, value: _Number, bits: int, kind: Type) -> _Number:
         """``value`` shifted right; of one that wrapped around, the bits that are still right."""
@@ -484,7 +504,7 @@ class _Reading:
     def _plain(self, value: _Number, kind: Type) -> Pixel:
         """``value``, which a variable of the type ``kind`` holds as it is."""
         own = value.pixel
-        if value.bits < kind.bits or not kind.low <= own.low <= own.high <= kind.high:
+        if value.bits < kind.bits or not _holds(kind, own):
             raise NotAStencilError(f"a value of {kind} may reach from {own.low} to {own.high}")
         return own
 
@@ -503,6 +523,87 @@ class _Reading:
         if not isinstance(value, _Place) or value.terms:
             raise NotAStencilError("it computes with coordinates")
         return value.offset
+
+
+class _Filter(_Reading):
+    """A filter as it is read: samples of 8 and 16 bits, and sums of them in words, with taps that
+    are numbers or elements of inputs."""
+
+    _most_short = _MOST_STEPS
+
+    def _require(self, kind: Type, rank: int) -> None:
+        fits = all(one.type.bits <= I16.bits for one in self._program.inputs)
+        if kind.bits > _WORD_BITS or rank > _MOST_RANK or not fits:
+            raise NotAStencilError("its samples have more than 16 bits, or it more than rows")
+
+    def _stored(self, found: _Number, kind: Type) -> Pixel:
+        return found.pixel if found.bits >= kind.bits else self._plain(found, kind)
+
+    def _plain(self, value: _Number, kind: Type) -> Pixel:
+        if kind.bits == value.bits == _WORD_BITS and not _holds(kind, value.pixel):
+            return Pixel("wrapped", str(kind), (value.pixel,), kind.low, kind.high)
+        return super()._plain(value, kind)
+
+    def _shifted(self, value: _Number, bits: int, kind: Type) -> _Number:
+        if bits > 0:
+            with suppress(NotAStencilError):
+                return _Number(self._plain(value, kind) >> bits, kind.bits)
+        return super()._shifted(value, bits, kind)
+
+    def _load(self, node: Load, places: Sequence[_Value]) -> _Value:
+        for table in self._program.tables:
+            if table.name == node.source:
+                at = 0
+                for extent, place in zip(table.extents, map(self._whole, places), strict=True):
+                    if not 0 <= place < extent:
+                        raise NotAStencilError(f"it reads beyond {table.name}")
+                    at = at * extent + place
+                return _Number(constant(table.elements[at]), table.type.bits)
+        return super()._load(node, places)
+
+    def _element_of(self, image: Buffer, places: Sequence[_Value]) -> Pixel:
+        found = [_coordinate(one) for one in places]
+        if all(not one.terms and not one.is_clamped for one in found):
+            at = tuple(one.offset for one in found)
+            return Pixel("tap", (image.name, at), (), image.low, image.high)
+        if len(found) > 1:
+            place = self._pixel(image, found, image.name).value
+        else:
+            (own,) = found
+            if own.axis != _ACROSS or own.terms[0][1] < 1 or own.is_clamped:
+                raise NotAStencilError("it reads other samples than those after the output's")
+            place = Place(own.offset, 0, image.name, own.terms[0][1], within=True)
+        return Pixel("pixel", place, (), image.low, image.high)
+
+    def _times(self, one: Pixel, other: Pixel) -> Pixel:
+        if "constant" in (one.kind, other.kind):
+            return super()._times(*((one, other) if other.kind == "constant" else (other, one)))
+        if one.kind == "tap":
+            one, other = other, one
+        if one.kind == "sum" and other.kind == "tap":
+            *weights, offset = one.value
+            made: Pixel = other * offset
+            for part, by in zip(one.parts, weights, strict=True):
+                made += self._times(part, other) * by
+            return made
+        if (one.kind, other.kind) != ("pixel", "tap"):
+            raise NotAStencilError("it multiplies samples by one another")
+        ends = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
+        return Pixel("times", None, (one, other), min(ends), max(ends))
+
+
+@lru_cache(maxsize=_KEPT)
+def filter_of(program: Program, given: Shapes) -> Pixel | NotAStencilError:
+    """The output's element of a ``program`` that is a filter, or what says why it is none. The
+    shapes are ``given`` under the contract static."""
+    try:
+        return _Filter(program, dict(given)).pixel()
+    except NotAStencilError as error:
+        return error
+
+
+def _holds(kind: Type, value: Pixel) -> bool:
+    return kind.low <= value.low <= value.high <= kind.high
 
 
 def _moved(number: int, places: int) -> int:
