@@ -372,11 +372,7 @@ PIPELINES = {
         _IMAGE,
         "ten look-ups a pixel: 90 permutes a vector, where the peak counts bytes",
     ),
-    "Bayer demosaic": Everyday(
-        demosaic,
-        _PLANES,
-        "five values for each pixel and colour, of which it takes one",
-    ),
+    "Bayer demosaic": Everyday(demosaic, _PLANES),
     "warp by a table": Everyday(
         warp,
         _IMAGE,

@@ -1,5 +1,6 @@
 """Pipelines drawn at random that the generator ``hvx`` reads: pixels around one, of some images,
-with sums, extremes, shifts, look-ups, interleaved channels, planes and sums of rows.
+with sums, extremes, shifts, look-ups, interleaved channels, planes and sums of rows, of images that
+are larger or smaller than the output.
 
 A seed means the same pipeline everywhere. Values are bounded as they are drawn, to 16 bits.
 ``python -m tests.rig.random_stencils SEED`` writes one to standard output, serialized.
@@ -30,6 +31,14 @@ def share_of(seed: int) -> tuple[int, int]:
     return share.choice(((1, 1), (1, 1), (2, 2), (2, 1), (1, 3), (3, 2), (4, 4)))
 
 
+def cell_of(seed: int) -> tuple[int, int]:
+    """The columns and rows of the output for which the image of the pipeline of ``seed`` has one
+    pixel, and which may each be another expression."""
+    cell = random.Random(f"cell {seed}")
+    larger = ((2, 2), (2, 1), (1, 2), (3, 1), (4, 2), (2, 3))
+    return cell.choice((*len(larger) * [(1, 1)], *larger)) if share_of(seed) == (1, 1) else (1, 1)
+
+
 class _Drawing:
     """``value`` draws an expression of i16, with its bounds."""
 
@@ -46,6 +55,7 @@ class _Drawing:
         self.channels = self.random.choice((2, 3, 4))
         # What came later is drawn apart, so that seeds keep their meaning.
         self.share = share_of(seed)
+        self.cell = cell_of(seed)
         later = random.Random(f"later {seed}")
         self.of_pixels = self.planes != "none" and later.random() < 0.5
         self.each = self.planes == "own" and later.random() < 0.5
@@ -59,7 +69,7 @@ class _Drawing:
         self.total[places] += hl.u32(image[[across, self.y, *self.own[2:], 0][:rank]])
         # Few pipelines have everything.
         everything = (self.channel, self.entry, self.mean, self.pixel_of_other)
-        if self.share != (1, 1):  # a row's sum is that of the output's pixels
+        if self.share != self.cell:  # a row's sum is that of the output's pixels
             everything = everything[:2]
         self.leaves = [self.pixel] * 6 + [one for one in everything if self.random.random() < 0.3]
 
@@ -76,6 +86,9 @@ class _Drawing:
         dx, dy = (self.random.randint(-2, 2) for _ in "xy")
         step, down = self.share if image == 0 else (1, 1)
         place = [step * self.x + dx, down * self.y + dy]
+        if image == 0 and self.cell != (1, 1):
+            across, down = self.cell
+            place = [(self.x + dx) // across, (self.y + 5) // down + dy]
         if self.planes != "none":
             place.append(self.plane if self.planes == "own" else self.random.randrange(3))
         return self.hl.i16(self.images[image][place]), 0, 255
@@ -133,6 +146,11 @@ class _Drawing:
         if kind is self.hl.u16 and low < 0:
             value = self.hl.max(value, 0)
         value = kind(value)
+        across, down = self.cell
+        if self.cell != (1, 1) and self.random.random() < 0.5:
+            other, _, _ = self.value(2)
+            is_first = (self.x % across == 0) & (self.y % down == down - 1)
+            value = self.hl.select(is_first, value, kind(self.hl.max(other, 0)))
         if self.each:
             others = [self.value(2) for _ in range(2)]
             chosen = [value, *(kind(self.hl.max(one, 0)) for one, _, _ in others)]

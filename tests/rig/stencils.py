@@ -225,6 +225,34 @@ def smaller(hl: Any) -> Any:
     return _named(hl, hl.u8((total + 3 * hl.u16(image[2 * x + 2, 3 * y]) + 4) >> 3))
 
 
+def larger_by_two(hl: Any) -> Any:
+    """Between two pixels, one of which is the nearer, along rows; rows come twice."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded = _repeated(hl)
+    near, far = padded[x // 2, y // 2], padded[x // 2 - 1 + 2 * (x % 2), y // 2]
+    return _named(hl, hl.u8((3 * hl.u16(near) + hl.u16(far) + 2) >> 2))
+
+
+def coloured(hl: Any) -> Any:
+    """Interleaved channels of brightness, and of colours of fewer pixels that are interleaved."""
+    x, y, channel = (hl.Var(name) for name in ("x", "y", "channel"))
+    light, colours, out = _image(hl, "light"), _image(hl, "colours"), hl.Func("out")
+    first, second = (hl.i16(colours[(x >> 1) * 2 + at, y // 2]) - 128 for at in range(2))
+    value = hl.i16(light[x, y])
+    each = [value + second, value - ((first + second) >> 1), value + first]
+    out[channel, x, y] = hl.mux(channel, [hl.u8_sat(one) for one in each])
+    return out
+
+
+def mosaic(hl: Any) -> Any:
+    """One of two means, as on a board of chess, of 16 bits."""
+    x, y = hl.Var("x"), hl.Var("y")
+    padded = _repeated(hl)
+    across = hl.u16(padded[x - 1, y]) + hl.u16(padded[x + 1, y])
+    down = hl.u16(padded[x, y - 1]) + hl.u16(padded[x, y + 1])
+    return _named(hl, hl.select((x & 1) == (y & 1), across, down))
+
+
 def halfway(hl: Any) -> Any:
     """With a boundary condition along rows only."""
     image, x, y = _image(hl), hl.Var("x"), hl.Var("y")

@@ -36,7 +36,8 @@ class Place(NamedTuple):
     pixel (x, y). An ``image`` without a name is the first input. Of an image in planes it is the
     plane of that number, or without one the output's own; columns of one whose pixels have
     ``channels`` side by side are those. What is ``within`` the image needs no edge to be repeated:
-    the image is as much larger than the output."""
+    the image is as much larger than the output. If it ``is_clamped``, the image may have fewer
+    pixels than the output's shares, in which it lies."""
 
     dx: int
     dy: int
@@ -46,12 +47,13 @@ class Place(NamedTuple):
     within: bool = False
     down: int = 1
     channels: int = 1
+    is_clamped: bool = False
 
     def __repr__(self) -> str:
         # It decides in which order sums are made: what says nothing changes none.
         said = self._asdict()
-        for name in ("down", "channels"):
-            if said[name] == 1:
+        for name, usual in (("down", 1), ("channels", 1), ("is_clamped", False)):
+            if said[name] == usual:
                 del said[name]
         return f"Place({', '.join(f'{name}={value!r}' for name, value in said.items())})"
 

@@ -5,8 +5,10 @@ image of u8 images of its shape, or of which each pixel has a share of several c
 edges continue as the pixels at them where pixels beyond are read: coordinates are clamped. Images
 may be of interleaved channels, and inputs of one dimension tables that are looked up; the sum of a
 whole row is a value as well. Each plane, or channel of the output's pixels, may be another
-expression. Integers that wrap around are followed as long as only sums are made of them, and as far
-as their low bits go.
+expression. So may each pixel of a cell of some columns and rows, as where coordinates are divided:
+images are made larger, colours are of fewer pixels than brightness, or mosaics of colours. Integers
+that wrap around are followed as long as only sums are made of them, and as far as their low bits
+go.
 """
 
 from __future__ import annotations
@@ -67,7 +69,10 @@ _WORD_BITS, _MOST_RANK = 32, 2
 """Of filters: bits of sums, and dimensions."""
 _MOST_APART = 4
 """Planes or channels that are each another expression."""
+_MOST_EXPRESSIONS = 16
+"""Of planes or channels, and the pixels of a cell."""
 
+_Numbers = Sequence[int | None]
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
@@ -127,12 +132,37 @@ _Scope = Mapping[Variable, _Value]
 """The indices of loops."""
 
 
+class Cell(NamedTuple):
+    """Columns and rows of the output that are each another expression."""
+
+    across: int = 1
+    down: int = 1
+
+    @property
+    def pixels(self) -> int:
+        """How many there are."""
+        return self.across * self.down
+
+
+_ALONE = Cell()
+
+
 class Pixels(NamedTuple):
     """The output pixel, or that of ``each`` plane or channel; channels lie side by side if they
-    ``are_channels``."""
+    ``are_channels``. Of a ``cell`` of several pixels, each plane has its rows, and each row its
+    columns."""
 
     each: tuple[Pixel, ...]
     are_channels: bool = False
+    cell: Cell = _ALONE
+
+
+class _DividedError(Exception):
+    """A coordinate along an axis is divided, for which cells have to be some times as large."""
+
+    def __init__(self, axis: int, times: int) -> None:
+        super().__init__(axis, times)
+        self.axis, self.times = axis, times
 
 
 def pixels_of(program: Program, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Pixels:
@@ -151,26 +181,48 @@ def pixels_of(program: Program, shapes: Mapping[str, tuple[int, ...]] | None = N
 @lru_cache(maxsize=_KEPT)
 def _pixels_of(program: Program, given: Shapes) -> Pixels | NotAStencilError:
     """Errors are kept, too: they may take as long to find."""
-    shapes = dict(given)
+    shapes, cell = dict(given), Cell()
+    while True:
+        try:
+            return _pixels_of_cell(program, shapes, cell)
+        except NotAStencilError as error:
+            return error
+        except _DividedError as error:
+            sides = list(cell)
+            sides[error.axis] *= error.times
+            cell = Cell(*sides)
+            if cell.pixels > _MOST_EXPRESSIONS:
+                return NotAStencilError(f"{cell.pixels} of its pixels are each another expression")
+
+
+def _pixels_of_cell(program: Program, shapes: Mapping[str, tuple[int, ...]], cell: Cell) -> Pixels:
     made = shapes.get(program.outputs[0], ())
     planes, channels = (made[0], made[-1]) if len(made) == len(_AXES) else (0, 0)
+    columns, rows = map(range, cell)
+
+    def each(read: Program, planes: _Numbers = (None,), channels: _Numbers = (None,)) -> Pixels:
+        if len(planes) * len(channels) * cell.pixels > _MOST_EXPRESSIONS:
+            raise NotAStencilError(f"more than {_MOST_EXPRESSIONS} of its pixels are each another")
+        found = (
+            _Reading(read, shapes, cell).pixel(plane, channel, (column, row))
+            for plane, row, column, channel in product(planes, rows, columns, channels)
+        )
+        return Pixels(tuple(found), channels != (None,), cell)
+
     if 0 < channels <= _MOST_APART:
         with suppress(NotAStencilError):
-            each = (_Reading(program, shapes).pixel(channel=n) for n in range(channels))
-            return Pixels(tuple(each), are_channels=True)
+            return each(program, channels=range(channels))
     try:
-        return Pixels((_Reading(program, shapes).pixel(),))
+        return each(program)
     except NotAStencilError as error:
         found = error  # told is what stands in the way of what was written
     with suppress(NotAStencilError, ProgramError):
         if shapes:
-            normal = normalized(program, program.sizes_at(shapes))
-            return Pixels((_Reading(normal, shapes).pixel(),))
+            return each(normalized(program, program.sizes_at(shapes)))
     with suppress(NotAStencilError):
         if 0 < planes <= _MOST_APART:
-            each = (_Reading(program, shapes).pixel(plane=n) for n in range(planes))
-            return Pixels(tuple(each))
-    return found
+            return each(program, planes=range(planes))
+    raise found
 
 
 class _Reading:
@@ -179,16 +231,20 @@ class _Reading:
     _most_short = 33
     """Steps of a reduction that are written out, rather than taken for those of a row."""
 
-    def __init__(self, program: Program, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        self._program, self._shapes = program, shapes
+    def __init__(
+        self, program: Program, shapes: Mapping[str, tuple[int, ...]], cell: Cell = _ALONE
+    ) -> None:
+        self._program, self._shapes, self._cell = program, shapes, cell
         self._sizes = program.sizes_at(shapes) if shapes else {}
         self._inputs = {one.name: one for one in program.inputs}
         self._steps = self._nested = 0
         self._known: dict[tuple[str, tuple[_Value, ...]], _Number] = {}
 
-    def pixel(self, plane: int | None = None, channel: int | None = None) -> Pixel:
-        """The output's value where nothing is near an edge, of one ``plane`` or ``channel``, or of
-        each plane."""
+    def pixel(
+        self, plane: int | None = None, channel: int | None = None, place: tuple[int, int] = (0, 0)
+    ) -> Pixel:
+        """The output's value where nothing is near an edge, at a ``place`` of each cell, of one
+        ``plane`` or ``channel``, or of each plane."""
         program = self._program
         if not program.inputs or len(program.outputs) != 1:
             raise NotAStencilError("it is not one image made of others")
@@ -198,7 +254,8 @@ class _Reading:
         stage = program.stage_of(name)
         kind, rank = stage.types[stage.arrays.index(name)], len(stage.axes)
         self._require(kind, rank)
-        places = [_Place(((axis, 1),)) for axis in _AXES[:rank]]
+        own = zip(_AXES[:rank], (*self._cell, 1), (*place, 0), strict=False)
+        places = [_Place(((axis, side),), at) for axis, side, at in own]
         if plane is not None:
             places[_PLANE] = _Place((), plane)
         if channel is not None:
@@ -269,7 +326,8 @@ class _Reading:
             self._known.pop(key)
             return made
 
-        if len(domain) == 1 and len(domain[0]) > self._most_short and domain[0][0][1] == 0:
+        is_row = len(domain) == 1 and len(domain[0]) > self._most_short and domain[0][0][1] == 0
+        if is_row and self._cell == _ALONE:
             along = {reduced[0].index: _Place(((_ACROSS, 1),))}
             bits = value.bits
             part, other = (after(_Number(constant(own), bits), along).pixel for own in (0, 1))
@@ -369,7 +427,9 @@ class _Reading:
         plane = _plane(*planes) if planes else None
         rows, step = steps
         own = across.offset, down.offset, known_as, step, plane, False in kinds, rows, channels
-        return placed(Place(*own))
+        is_clamped = max(step, rows) > 1 and (across.is_clamped or down.is_clamped)
+        made = Place(*own)
+        return placed(made._replace(is_clamped=is_clamped and made.has_own))
 
     def _is_held(self, place: _Place, ends: Sequence[Expr]) -> tuple[bool, bool] | None:
         """Whether ``place`` is held at either end of an axis; ``None`` if it is elsewhere."""
@@ -433,6 +493,8 @@ class _Reading:
             return a.added(b, 1 if by == "+" else -1)
         if not a.terms and not b.terms and by in _OF_NUMBERS:
             return _Place((), _OF_NUMBERS[by](a.offset, b.offset))
+        if (parted := _parted(by, a, b)) is not None:
+            return parted
         if by == "*" and not (a.terms and b.terms) and not (a.is_clamped or b.is_clamped):
             moving, factor = (a, b.offset) if a.terms else (b, a.offset)
             terms = tuple((name, factor * own) for name, own in moving.terms if factor)
@@ -600,10 +662,32 @@ def filter_of(program: Program, given: Shapes) -> Pixel | NotAStencilError:
         return _Filter(program, dict(given)).pixel()
     except NotAStencilError as error:
         return error
+    except _DividedError:
+        return NotAStencilError("it divides coordinates")
 
 
 def _holds(kind: Type, value: Pixel) -> bool:
     return kind.low <= value.low <= value.high <= kind.high
+
+
+def _parted(by: str, place: _Place, other: _Place) -> _Place | None:
+    """The quotient or the rest of a coordinate by a number; ``None`` if it is neither."""
+    number = 0 if other.terms or other.is_clamped else other.offset
+    ways = {"//": (number, True), ">>": (_moved(1, number), True), "%": (number, False)}
+    if number & number + 1 == 0:
+        ways["&"] = number + 1, False
+    divisor, is_quotient = ways.get(by, (0, False))
+    if divisor < 1 or place.is_clamped or any(isinstance(name, str) for name, _ in place.terms):
+        return None
+    for name, factor in place.terms:
+        if factor % divisor:
+            if name not in (_ACROSS, _DOWN):
+                raise NotAStencilError("it divides the number of a plane")
+            raise _DividedError(int(name), divisor // gcd(factor, divisor))
+    if not is_quotient:
+        return _Place((), place.offset % divisor)
+    terms = tuple((name, factor // divisor) for name, factor in place.terms)
+    return _Place(terms, place.offset // divisor)
 
 
 def _moved(number: int, places: int) -> int:

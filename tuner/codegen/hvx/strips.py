@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Self
 
 from tuner.codegen import clang
@@ -12,7 +12,7 @@ from tuner.codegen.hvx.lowering import BOUNDS, lowered
 from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place, parts_of, places_of
 from tuner.codegen.hvx.plan import Plan
 from tuner.codegen.hvx.sliding import Window
-from tuner.codegen.hvx.stencils import pixels_of
+from tuner.codegen.hvx.stencils import Cell, pixels_of
 from tuner.codegen.hvx.writing import (
     TABLE_BYTES,
     Choices,
@@ -51,12 +51,16 @@ _PLANE = "plane"
 @dataclass(frozen=True)
 class Stencil(Plan):
     """An output pixel, or that of each plane, or of each channel if those lie side by side
-    (``are_channels``), and the buffers by the names it knows them by."""
+    (``are_channels``), at each place of a ``cell``, and the buffers by the names it knows them by.
+
+    A cell is what others have a pixel for: it has so many channels side by side, and rows.
+    """
 
     accepted = "functions of u8 images and the pixels around one"
 
     pixels: tuple[Pixel, ...]
     are_channels: bool
+    cell: Cell
     specs: tuple[BufferSpec, ...]
     problem: Problem
 
@@ -77,8 +81,25 @@ class Stencil(Plan):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows and pixels of the output, after its planes if it has some."""
+        """Rows and pixels of the output, in cells, after its planes if it has some."""
+        *planes, rows, columns = self.extents
+        return *planes, -(-rows // self.cell.down), -(-columns // self.cell.across)
+
+    @property
+    def rest(self) -> tuple[int, int]:
+        """Rows and columns that the last cells lack."""
+        (*_, rows, columns), (*_, height, width) = self.extents, self.shape
+        return height * self.cell.down - rows, width * self.cell.across - columns
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The same in rows and columns."""
         return self.output.shape[:2] if self.are_channels else self.output.shape
+
+    @property
+    def channels(self) -> int:
+        """What a row has side by side of each cell."""
+        return self.cell.across * (len(self.pixels) // self.cell.pixels if self.are_channels else 1)
 
     @cached_property
     def is_flat(self) -> bool:
@@ -86,6 +107,8 @@ class Stencil(Plan):
         and rows, which are no whole vectors, lie densely."""
         *_, height, width = self.shape
         if self.problem.contract is not Contract.STATIC or width % self.lanes == 0:
+            return False
+        if self.cell != Cell():
             return False
         places = places_of(self.pixels)
         is_local = all(one.has_own and one.down == 1 for one in places)
@@ -127,16 +150,49 @@ class Stencil(Plan):
             row = 2 if place.channels > 1 else 1
             around = [one for one in places if one.image == place.image]
             image = Image(number, place.step, plane, row=row, down=place.down)
-            image = replace(image, is_exact=not all(one.has_own for one in around))
+            is_exact = not all(one.has_own and not one.is_clamped for one in around)
+            image = replace(image, is_exact=is_exact)
+            right = max(0, *(one.dx + 1 - one.step for one in around))
+            bottom = max(0, *(one.dy + 1 - one.down for one in around))
             if place.image in larger:
+                image = replace(image, is_exact=False, right=right, bottom=bottom)
+            if self._holds(spec, around):
+                image = replace(image, is_held=True, is_short=self._may_lack(spec, place))
+            elif place.image in larger:
                 top, left = (-least for least in (spec.mins or (0, 0))[-2:])
-                right = max(0, *(one.dx + 1 - one.step for one in around))
-                bottom = max(0, *(one.dy + 1 - one.down for one in around))
-                image = replace(image, is_repeated=False, is_exact=False, left=left, top=top)
-                image = replace(image, right=right, bottom=bottom)
+                image = replace(image, is_repeated=False, left=left, top=top)
             images[place.source] = replace(image, is_whole=self._is_whole(spec, place))
         tables = sorted({one.value for one in parts_of(self.pixels) if one.kind == "entry"})
         return Inputs(images, {name: numbers[name] for name in tables})
+
+    @cached_property
+    def is_held(self) -> bool:
+        """Whether the ends of rows and columns are looked for, of images or of cells."""
+        is_open = self.cell != Cell() and self.problem.contract is not Contract.STATIC
+        is_held = any(one.is_held for one in self.inputs.images.values())
+        return is_open or is_held or any(self.rest)
+
+    def _holds(self, spec: BufferSpec, places: Sequence[Place]) -> bool:
+        """Whether ``places`` of an image are held within it: what lies beyond is its edge again,
+        or needed by what the last cells lack."""
+        place, (height, width) = places[0], self.shape[-2:]
+        if max(place.step, place.down, *self.cell) == 1:
+            return False
+        is_local = all(one.has_own and not one.is_clamped for one in places)
+        if self.problem.contract is not Contract.STATIC:
+            return self.cell != Cell() or not (is_local or place.within)
+        *_, rows, columns = _rows_of(spec, place)
+        needed = place.down * height, place.step * width
+        if any(one.within for one in places):
+            return not all(_has_all(spec, one, height, width) for one in places)
+        if is_local:
+            return rows < needed[0] or columns < needed[1]
+        return (rows, columns) != needed
+
+    def _may_lack(self, spec: BufferSpec, place: Place) -> bool:
+        """Whether rows of ``place``'s image may have less than the cells' share of pixels."""
+        is_open = self.problem.contract is not Contract.STATIC
+        return is_open or _rows_of(spec, place)[-1] < place.step * self.shape[-1]
 
     def _is_whole(self, spec: BufferSpec, place: Place) -> bool:
         """Whether rows of ``place``'s image begin at vector boundaries if the output's do."""
@@ -150,11 +206,13 @@ class Stencil(Plan):
         columns = tuple(count for count in _COLUMNS if count <= vectors)
         if _rows_in(self):
             columns = (vectors,)  # whole rows
-        return _knobs(columns, self.pixels, self.output.dtype, self.height)
+        return _knobs(columns, self.pixels, self.output.dtype, self.height, self.is_held)
 
     @property
     def textbook(self) -> Mapping[str, KnobValue]:
-        return {ROWS: 4, "hvx_columns": 2, "hvx_adds": "halves"}
+        is_alone = self.cell == Cell()
+        rows, columns = (4, 2) if is_alone else (2, 1)
+        return {ROWS: rows, "hvx_columns": columns, "hvx_adds": "halves"}
 
     def switches(self, config: Config) -> list[str]:
         images = self.inputs.images.values()
@@ -170,7 +228,9 @@ class Stencil(Plan):
             config.text("hvx_adds"),
             config.text("hvx_last"),
             self.height,
-            len(self.pixels) if self.are_channels else 1,
+            self.channels,
+            self.cell.down,
+            self.is_held,
         )
         window = Window(*lowered(self.pixels, self.output.dtype), config.integer(ROWS))
         walk = _Walk(self, choices)
@@ -180,7 +240,11 @@ class Stencil(Plan):
 
 @lru_cache(maxsize=256)
 def _knobs(
-    columns: tuple[int, ...], stated: tuple[Pixel, ...], dtype: str, height: int | None
+    columns: tuple[int, ...],
+    stated: tuple[Pixel, ...],
+    dtype: str,
+    height: int | None,
+    is_held: bool,
 ) -> tuple[Knob, ...]:
     """All knobs; of those that decide nothing of such pixels, in images of ``height`` rows, if that
     is known, with one choice."""
@@ -192,7 +256,7 @@ def _knobs(
     ends = height is not None and any(0 < below <= n and height % n == 0 for n in _ROWS)
     taps = ("align", "load") if has_neighbours else ("align",)
     adds = ("mixed", "pairs", "halves") if adds_pairs(values) else ("pairs",)
-    last = ("apart", "inside") if ends else ("apart",)
+    last = ("apart", "inside") if ends and not is_held else ("apart",)
     ahead = (n for n in _PREFETCHES if not n or height is None or is_prefetched(n, 1, height))
     return (
         Knob(ROWS, _ROWS, "output rows computed together"),
@@ -241,6 +305,8 @@ def _require_buffers(stencil: Stencil) -> None:
         raise NotAStencilError("its inputs are not of u8, or its output not of 8 or 16 bits")
     if len(output.shape) not in (2, 3):
         raise NotAStencilError(f"its output has {len(output.shape)} dimensions, not two or three")
+    if output.dtype != "uint8" and stencil.channels.bit_count() > 1:
+        raise NotAStencilError(f"of {output.dtype} it has {stencil.channels} side by side")
     inputs = stencil.inputs
     read = {*inputs.tables.values(), *(image.buffer for image in inputs.images.values())}
     if read != set(range(len(given))):
@@ -261,7 +327,9 @@ def _require_buffers(stencil: Stencil) -> None:
         plane = place.plane
         has_plane = others in ([], planes) if plane is None else plane < max(others, default=0)
         needed = place.down * height, place.step * width
-        if image.is_exact or max(place.step, place.down) == 1:
+        if image.is_held:
+            fits = _can_hold(stencil, image, rows, columns)
+        elif image.is_exact or max(place.step, place.down) == 1:
             fits = (rows, columns) == needed
         else:
             fits = rows >= needed[0] and columns >= needed[1]
@@ -269,13 +337,28 @@ def _require_buffers(stencil: Stencil) -> None:
             fits |= _has_all(spec, place, height, width)
         if not has_plane or not fits:
             raise NotAStencilError("its image is not made of ones of the same shape")
-        if image.is_exact and max(place.step, place.down) > 1 and stencil.height is None:
-            raise NotAStencilError(
-                "it makes an image with repeated edges smaller, for which the contract has to be "
-                "static"
-            )
     if any(given[number].shape != (TABLE_BYTES,) for number in inputs.tables.values()):
         raise NotAStencilError(f"a table that it looks up in does not have {TABLE_BYTES} entries")
+
+
+def _can_hold(stencil: Stencil, image: Image, rows: int, columns: int) -> bool:
+    """Whether there is code for an image of that size that is held at its ends: they are near the
+    output's, and vectors that are loaded there lie within it."""
+    *_, height, width = stencil.extents
+    cells, lanes, cell = stencil.shape[-1], stencil.lanes, stencil.cell
+    is_larger = image.is_exact or (
+        rows >= image.down * height // cell.down + image.bottom
+        and columns >= image.step * width // cell.across + image.right
+    )
+    # Where images grow by vectors, as the output does, they do not follow several times as fast.
+    is_slow = stencil.problem.contract is Contract.EXTENT and image.step > cell.across
+    return (
+        is_larger
+        and rows > 0
+        and not (is_slow and image.is_exact)
+        and columns >= image.step * cells - lanes // 2
+        and columns >= lanes * (image.step if cells > lanes else 1)
+    )
 
 
 def _require_dense(spec: BufferSpec, problem: Problem) -> None:
@@ -316,25 +399,34 @@ class _Walk:
     def __init__(self, stencil: Stencil, choices: Choices) -> None:
         contract, (height, width) = stencil.problem.contract, stencil.walked
         self._inputs = stencil.inputs
+        self._cell = stencil.cell
         self._has_planes = len(stencil.shape) > 2
-        self._loops_over_planes = self._has_planes and len(stencil.pixels) == 1
+        rows = len(stencil.pixels) // choices.channels
+        self._loops_over_planes = self._has_planes and rows == stencil.cell.down
         self._element_bytes = stencil.output.element_bytes
         self._channels = choices.channels
-        self._across = len(stencil.output.shape) - len(stencil.shape)
+        self._across = len(stencil.output.shape) - len(stencil.extents)
         """The dimension of the output along which pixels lie."""
         self._width = width if stencil.height is not None else None
-        self._height = f"output_extent_{self._across + 1}" if self._width is None else str(height)
+        self._height = "height" if self._width is None else str(height)
         self._columns = choices.columns
         self._lanes = lanes = stencil.lanes
-        self._is_whole = contract is Contract.EXTENT or self._width == width // lanes * lanes
-        self._is_aligned = self._is_whole or contract is Contract.STRIDE or stencil.is_flat
+        self._sizes = list(_sizes(stencil))
+        """Rows and columns of the images, and of the output, in C."""
+        self._is_held = choices.is_held
+        is_short = any(one.is_short for one in stencil.inputs.images.values())
+        is_ragged = is_short or any(stencil.rest) or (self._is_held and self._width is None)
+        is_any = contract is Contract.EXTENT and not is_ragged
+        is_all = contract is Contract.STATIC and width % lanes == 0 and not is_ragged
+        self._is_whole = is_any or is_all
+        is_dense = contract is Contract.STRIDE and not is_ragged
+        self._is_aligned = self._is_whole or is_dense or stencil.is_flat
         self.strips: dict[str, Strip] = {}
         """Those that are called."""
 
     def loops(self) -> str:
         """The C that calls them."""
-        lines = [f"const int width = {self._width or f'output_extent_{self._across}'};"]
-        columns = [self._columns]
+        lines, columns = list(self._sides()), [self._columns]
         if self._width is None:
             least = f"width < {self._lanes}"
             wrong = " || ".join([*self._differences(), least])
@@ -348,14 +440,45 @@ class _Walk:
             lines += [*self._with(count), "break;", "}"]
         return "\n".join([*lines, "} while (0);"])
 
+    def _sides(self) -> Iterator[str]:
+        """The cells of a row, and what there is at the ends of rows and columns."""
+        cell, (*given, (rows, columns)) = self._cell, self._sizes
+        if self._width is None:
+            yield f"const int width = {_whole(columns, cell.across)};"
+            yield f"const int height = {_whole(rows, cell.down)};"
+        else:
+            yield f"const int width = {self._width};"
+        if not self._is_held:
+            return
+        yield f"const int rows = {rows};"
+        column = self._channels // cell.across * self._element_bytes
+        yield f"const int rest = {column} * ({cell.across} * width - {columns});"
+        inside, whole = ["width"], [f"rows / {cell.down}"]
+        for n, (one, (high, wide)) in enumerate(zip(self._images, given, strict=True)):
+            if one.is_held:
+                more = f"at_most({wide} - {one.step} * width, {self._lanes // 2})"
+                yield f"const int more{n} = {more}, last{n} = {high} - 1;"
+                inside.append(f"{wide} / {one.step}")
+                whole.append(f"{high} / {one.down}")
+        yield f"const int inside = {reduce(_least, inside)};"
+        yield f"const int whole = {reduce(_least, whole)};"
+
     def _differences(self) -> Iterator[str]:
         """Conditions under which the shape of an input is wrong."""
-        for one in self._inputs.images.values():
+        cell, (*given, (rows, columns)) = self._cell, self._sizes
+        for n, (one, (high, wide)) in enumerate(zip(self._images, given, strict=True)):
             name = f"input{one.buffer}_extent"
-            height = f"{one.down} * output_extent_1" if one.down > 1 else "output_extent_1"
-            sign = "!=" if one.is_exact else "<"
-            yield f"{name}_0 {sign} {one.step} * width + {one.left + one.right}"
-            yield f"{name}_1 {sign} {height} + {one.top + one.bottom}"
+            if one.is_held:
+                most = self._lanes // 2  # farther than any reads
+                yield f"last{n} < 0 || more{n} < -{most}"
+                yield f"{wide} < {self._lanes} * (width > {self._lanes} ? {one.step} : 1)"
+            if one.is_held and not one.is_exact:
+                yield f"{wide} < {one.step} * {columns} / {cell.across} + {one.right}"
+                yield f"{high} < {one.down} * {rows} / {cell.down} + {one.bottom}"
+            elif not one.is_held:
+                sign = "!=" if one.is_exact else "<"
+                yield f"{wide} {sign} {one.step} * width + {one.left + one.right}"
+                yield f"{high} {sign} {one.down} * height + {one.top + one.bottom}"
             if one.plane:
                 is_own = one.plane == _PLANE
                 yield f"{name}_2 != output_extent_2" if is_own else f"{name}_2 <= {one.plane}"
@@ -379,12 +502,15 @@ class _Walk:
         if width is None or width > 2 * step:
             yield f"int x = {step};"
             if width is None or 2 * step + room <= width:
-                stop = f"x + {step + room} {'<' if aligned else '<='} width"
+                end = "inside" if self._is_held else "width"
+                stop = f"x + {step + room} {'<' if aligned else '<='} {end}"
                 inner = self._call(Strip(columns, "inside", "inside", aligned), "x")
                 yield f"for (; {stop}; x += {step}) {inner}"
             if not aligned:
                 beside = self._call(Strip(columns, "inside", near, aligned), "x")
-                yield f"if (x + {step} < width) {beside}"
+                # Of images that end before the output there may be more than one.
+                again = f"for (; x + {step} < width; x += {step})"
+                yield f"{again if self._is_held else f'if (x + {step} < width)'} {beside}"
         last = Strip(columns, last_near, "edge", self._is_whole)
         yield self._call(last, f"width - {step}")
 
@@ -394,10 +520,38 @@ class _Walk:
         end = f"width - ({x}) - {strip.columns * self._lanes}"
         plane = f" + {_PLANE} * output_stride_2" if self._loops_over_planes else ""
         apart = f"{self._element_bytes} * output_stride_2" if self._has_planes else "0"
+        held = ", whole, rows, rest" if self._is_held else ""
         return (
             f"{strip.name}({self._inputs.arguments(x)}, "
             f"(uint8_t *)(output{plane} + {self._channels} * ({x})), "
             f"{self._element_bytes} * output_stride_{self._across + 1}, {apart}, "
             f"{self._height}, at_most({x}, {self._lanes}), "
-            f"at_most({end}, {self._lanes}));"
+            f"at_most({end}, {self._lanes}){held});"
         )
+
+    @property
+    def _images(self) -> list[Image]:
+        return [*self._inputs.images.values()]
+
+
+def _sizes(stencil: Stencil) -> Iterator[tuple[str, str]]:
+    """Rows and columns of the images, and of the output, in C."""
+    *specs, _ = stencil.specs
+    places = {one.source: one for one in places_of(stencil.pixels)}
+    is_known = stencil.height is not None
+    for source, image in stencil.inputs.images.items():
+        *_, rows, columns = _rows_of(specs[image.buffer], places[source])
+        name = f"input{image.buffer}_extent"
+        yield (str(rows), str(columns)) if is_known else (f"{name}_1", f"{name}_0")
+    *_, height, width = stencil.extents
+    across = len(stencil.output.shape) - len(stencil.extents)
+    name = "output_extent"
+    yield (str(height), str(width)) if is_known else (f"{name}_{across + 1}", f"{name}_{across}")
+
+
+def _whole(extent: str, side: int) -> str:
+    return f"({extent} + {side - 1}) / {side}" if side > 1 else extent
+
+
+def _least(one: str, other: str) -> str:
+    return f"at_most({one}, {other})"

@@ -40,10 +40,10 @@ _BY_HALVES = (*_WIDE_BINARY, "vabsh", "vasrh", "vlsrh", "vaslh", "vmpyihb", "vmp
 """Wide operations that exist for single vectors only."""
 _CLAMPED_ROW = (
     "#define ROW(n, r) (in##n + clamped(down##n * y + (r), -above##n, "
-    "down##n * height - 1 + below##n) * in##n##_stride)"
+    "is_held##n ? last##n : down##n * height - 1 + below##n) * in##n##_stride)"
 )
 _NO_ROW = "#undef ROW"
-_GUARD = "if (y + {row} < height) "
+_GUARD, _GUARD_OF_ROWS = "if (y + {row} < height) ", "if ({down} * (y + {row}) + {at} < rows) "
 _OF_TWO_TAPS = ("vtmpybus", "vmpabus", "vmpabuu")
 """Multiplications of a pair of vectors by two weights."""
 _OF_ONE_TAP = ("vmpybus", "vmpyub")
@@ -62,8 +62,10 @@ class Image:
 
     Of each ``step`` columns and ``down`` rows one of the output's is made. If its edges are not
     repeated, ``left``, ``top``, ``right`` and ``bottom`` are the pixels that it has beyond the
-    output's share, at least; if they are, and it has no more, it ``is_exact``. Its rows are whole
-    (``is_whole``) if they begin at vector boundaries wherever the output's do.
+    output's share, at least; if they are, and it has no more, it ``is_exact``. If it ``is_held``,
+    it may have more to the right or below, or if it ``is_short`` less: there the edges that are
+    repeated are its own.
+    Its rows are whole (``is_whole``) if they begin at vector boundaries wherever the output's do.
     """
 
     buffer: int
@@ -78,6 +80,8 @@ class Image:
     """The dimension along which rows follow each other."""
     down: int = 1
     is_exact: bool = False
+    is_held: bool = False
+    is_short: bool = False
     is_whole: bool = True
 
 
@@ -102,7 +106,13 @@ class Inputs:
             if not one.is_repeated:
                 start += f" + {one.top} * input{one.buffer}_stride_{one.row} + {one.left}"
             given.append(f"{start}, input{one.buffer}_stride_{one.row}")
-        return ", ".join([*given, *(f"input{number}" for number in self.tables.values())])
+        given += [f"input{number}" for number in self.tables.values()]
+        return ", ".join([*given, *(f"more{n}, last{n}" for n in self.held)])
+
+    @property
+    def held(self) -> list[int]:
+        """Numbers in C of the images that are held."""
+        return [n for n, one in enumerate(self.images.values()) if one.is_held]
 
 
 @dataclass(frozen=True)
@@ -111,7 +121,8 @@ class Choices:
     aligned from vectors already loaded, rows between a prefetch and its use (0: none), and whether
     pairs of vectors are added as ``pairs``, by ``halves``, or ``mixed``: by halves where they were
     made so. The ``last`` rows are ``inside`` of the loop, if that ends with them, or ``apart``;
-    ``height`` is the image's, if it is known; of its pixels, ``channels`` lie side by side."""
+    ``height`` is the image's, if it is known; of its pixels, ``channels`` lie side by side, and
+    ``down`` rows one above the other. If it ``is_held``, the last may lack columns or rows."""
 
     columns: int
     is_loaded: bool
@@ -120,6 +131,8 @@ class Choices:
     last: str
     height: int | None
     channels: int = 1
+    down: int = 1
+    is_held: bool = False
 
 
 Side = Literal["edge", "near", "inside"]
@@ -204,6 +217,10 @@ def _back(channel: int, step: int, lanes: int) -> list[int]:
     return ways
 
 
+End = Literal["", "within", "beyond"]
+"""Of vectors at the end of a row: the last one, or the one behind it."""
+
+
 class _Writer:
     def __init__(
         self, window: Window, inputs: Inputs, strip: Strip, choices: Choices, lanes: int
@@ -225,10 +242,12 @@ class _Writer:
         images, tables = range(len(self._inputs.images)), self._inputs.tables.values()
         given = [f"const uint8_t *restrict in{n}, int in{n}_stride" for n in images]
         given += [f"const uint8_t *restrict entries{n}" for n in tables]
+        given += [f"int more{n}, int last{n}" for n in self._inputs.held]
+        held = ", int whole, int rows, int rest" if self._choices.is_held else ""
         yield (
             f"static {attribute}void {self._strip.name}({', '.join(given)}, "
             "uint8_t *restrict out, int out_stride, int out_plane, int height, int before, "
-            "int after) {"
+            f"int after{held}) {{"
         )
         yield "const V first_lane = *(const V *)lanes;"
         yield f"const V last_lane = HVX(vxor)(first_lane, HVX(lvsplatw)(0x{last}));"
@@ -237,7 +256,11 @@ class _Writer:
         for n, image in enumerate(self._inputs.images.values()):
             # Its rows for one of the output, and those beyond.
             sides = f"above{n} = {image.top}, below{n} = {image.bottom}"
-            yield f"enum {{ down{n} = {image.down}, {sides} }};"
+            yield f"enum {{ down{n} = {image.down}, {sides}, is_held{n} = {int(image.is_held)} }};"
+            if image.is_held:
+                yield f"const int short{n} = more{n} < 0 ? -more{n} : 0;"
+            else:
+                yield f"enum {{ last{n} }};"
         for n in tables:
             for half in range(2):
                 place = f"*(const VU *)(entries{n} + {half * self._lanes})"
@@ -272,7 +295,7 @@ class _Writer:
         """All iterations in one loop: the rows below the last are it again. Empty where they are
         more than one iteration's, or none, or a last iteration would write fewer rows."""
         height, step = self._choices.height, self._window.rows
-        if self._choices.last != "inside" or not height or height % step:
+        if self._choices.last != "inside" or not height or height % step or self._choices.is_held:
             return []
         if not step <= needed < 2 * step:
             return []
@@ -301,7 +324,8 @@ class _Writer:
 
     def _without_the_last(self, needed: int) -> Iterator[str]:
         """The iterations that need no row below the last."""
-        yield f"{self._unrolled()}for (; y + {needed} < height; y += {self._window.rows}) {{"
+        end = "whole" if self._choices.is_held else "height"
+        yield f"{self._unrolled()}for (; y + {needed} < {end}; y += {self._window.rows}) {{"
         yield "#define ROW(n, r) (p##n + (r) * in##n##_stride)"
         yield from self._iteration("")
         yield _NO_ROW
@@ -313,17 +337,18 @@ class _Writer:
         clang knows which rows they are."""
         step, height = self._window.rows, self._choices.height
         left: range | None = None
-        if height is not None:
+        guard = _GUARD_OF_ROWS if self._choices.is_held else _GUARD
+        if height is not None and not self._choices.is_held:
             left = range(len(range(0, height - needed, step)) * step, height, step)
         yield _CLAMPED_ROW
         if left is not None and len(left) <= _MOST_WRITTEN_OUT:
             for y in left:
                 yield f"{{ enum {{ y = {y}, height = {height} }};"
-                yield from self._iteration(_GUARD)
+                yield from self._iteration(guard)
                 yield "}"
         else:
             yield f"for (; y < height; y += {step}) {{"
-            yield from self._iteration(_GUARD)
+            yield from self._iteration(guard)
             yield "}"
         yield _NO_ROW
 
@@ -349,68 +374,78 @@ class _Writer:
     def _stored(self, placed: Placed, guard: str) -> Iterator[str]:
         """``placed`` as a row of the output's planes that have it, or the channels of a row of
         which it is the last."""
-        value, columns = placed[0], range(self._strip.columns)
-        stores = [
-            (number, placed[1] - first)
-            for number, (own, first) in enumerate(self._window.roots)
-            if own is value and 0 <= placed[1] - first < self._window.rows
-        ]
-        if self._choices.channels > 1:
-            self._ready.add(placed)
-            for row in {row for _, row in stores}:
-                channels = [(own, first + row) for own, first in self._window.roots]
-                if self._ready.issuperset(channels):
-                    for column in columns:
-                        parts = [self._at(one, column) for one in channels]
-                        yield from self._interleaved(parts, row, column, guard)
-            return
-        size = 2 if value.is_wide else 1
-        for (plane, row), column in product(stores, columns):
-            made = [self._at(placed, column)]
-            if value.is_wide:
-                ordered = f"o{plane}_{_signed(row)}_{column}"
-                yield f"const W {ordered} = HVX(vshuffvdd)({_each_half(made[0])}, -2);"
-                made = [f"HVX(lo)({ordered})", f"HVX(hi)({ordered})"]
-            yield from self._stores(made, row, size * column, guard, plane)
+        value, (window, together) = placed[0], (self._window, self._choices.channels)
+        rows = {
+            (number // together, placed[1] - first)
+            for number, (own, first) in enumerate(window.roots)
+            if own is value and 0 <= placed[1] - first < window.rows
+        }
+        self._ready.add(placed)
+        for (group, row), column in product(sorted(rows), range(self._strip.columns)):
+            roots = window.roots[group * together : (group + 1) * together]
+            channels = [(own, first + row) for own, first in roots]
+            if self._ready.issuperset(channels):
+                yield from self._row(channels, group, row, column, guard)
 
-    def _stores(
-        self, vectors: Iterable[str], row: int, first: int, guard: str, plane: int = 0
+    def _row(
+        self, channels: Sequence[Placed], group: int, row: int, column: int, guard: str
     ) -> Iterator[str]:
-        """``vectors`` as those of a row from number ``first`` on."""
-        for at, one in enumerate(vectors, start=first):
-            place = f"out + (y + {row}) * out_stride + {at * self._lanes}"
-            place += f" + {plane} * out_plane" if plane else ""
-            yield guard.format(row=row) + f"*({self._type} *)({place}) = {one};"
-
-    def _interleaved(
-        self, channels: Sequence[str], row: int, column: int, guard: str
-    ) -> Iterator[str]:
-        """Stores vectors of ``channels`` such that those of a pixel lie side by side."""
-        count, name = len(channels), f"i{_signed(row)}_{column}"
-        if count % 2 == 0:
-            yield from self._shuffled(name, channels)
-            vectors = [f"{name}_{at}" for at in range(count)]
+        """Stores what lies side by side in a row of the output, as vectors of it in order."""
+        plane, at = divmod(group, self._choices.down)
+        name, parts = f"o{group}_{_signed(row)}_{column}", [self._at(o, column) for o in channels]
+        if channels[0][0].is_wide:
+            halves = list[str]()
+            for number, one in enumerate(parts):
+                yield f"const W {name}_{number} = HVX(vshuffvdd)({_each_half(one)}, -2);"
+                halves.append(f"{name}_{number}")
+            vectors = list[str]()
+            for half in ("lo", "hi"):
+                given = [f"HVX({half})({one})" for one in halves]
+                yield from self._side_by_side(f"{name}{half}", given, 2)
+                vectors += self._named(f"{name}{half}", given)
         else:
-            for channel, one in enumerate(channels):
-                way = f"*(const V *)back_{channel}_of_{count}"
-                yield f"const V {name}_{channel} = HVX(vdelta)({one}, {way});"
-            moved = [f"{name}_{channel}" for channel in range(count)]
-            vectors = [
-                self._mixed(moved, [channel - self._lanes * at for channel in range(count)])
-                for at in range(count)
-            ]
-        yield from self._stores(vectors, row, count * column, guard)
+            yield from self._side_by_side(name, parts, 1)
+            vectors = self._named(name, parts)
+        count = len(vectors)
+        place = f"out + ({self._choices.down} * (y + {row}) + {at}) * out_stride"
+        if self._choices.down == 1:
+            place = f"out + (y + {row}) * out_stride"
+        place += f" + {plane} * out_plane" if plane else ""
+        guarded = guard.format(row=row, at=at, down=self._choices.down)
+        is_last = self._strip.right == "edge" and column == self._strip.columns - 1
+        for number, one in enumerate(vectors):
+            own = f"{place} + {(count * column + number) * self._lanes}"
+            if is_last and number == count - 1 > 0 and self._choices.is_held:
+                # What the last cell lacks is not stored.
+                moved = f"HVX(vlalignb)({one}, {vectors[number - 1]}, rest)"
+                yield f"{guarded}*(VU *)({own} - rest) = {moved};"
+            else:
+                yield f"{guarded}*({self._type} *)({own}) = {one};"
 
-    def _shuffled(self, name: str, parts: Sequence[str]) -> Iterator[str]:
-        """The bytes of ``parts`` in turn, as vectors that are called ``name`` and a number."""
-        if len(parts) == 1:
-            yield f"const V {name}_0 = {parts[0]};"
+    def _named(self, name: str, parts: Sequence[str]) -> list[str]:
+        """Those that :meth:`_side_by_side` makes."""
+        return [f"{name}_{at}" for at in range(len(parts))] if len(parts) > 1 else [*parts]
+
+    def _side_by_side(self, name: str, parts: Sequence[str], size: int) -> Iterator[str]:
+        """The elements of ``parts``, of ``size`` bytes, in turn, as vectors that are called
+        ``name`` and a number, but for one alone."""
+        count = len(parts)
+        if count == 1:
+            return
+        if count % 2:
+            for channel, one in enumerate(parts):
+                way = f"*(const V *)back_{channel}_of_{count}"
+                yield f"const V {name}_back{channel} = HVX(vdelta)({one}, {way});"
+            moved = [f"{name}_back{channel}" for channel in range(count)]
+            for at in range(count):
+                mixed = self._mixed(moved, [channel - self._lanes * at for channel in range(count)])
+                yield f"const V {name}_{at} = {mixed};"
             return
         for at, letter in enumerate("eo"):
-            yield from self._shuffled(name + letter, parts[at::2])
-        for at in range(len(parts) // 2):
-            pair = f"HVX(vshuffvdd)({name}o_{at}, {name}e_{at}, -1)"
-            yield f"const W {name}_pair{at} = {pair};"
+            yield from self._side_by_side(name + letter, parts[at::2], size)
+        even, odd = (self._named(name + letter, parts[at::2]) for at, letter in enumerate("eo"))
+        for at, (one, other) in enumerate(zip(even, odd, strict=True)):
+            yield f"const W {name}_pair{at} = HVX(vshuffvdd)({other}, {one}, -{size});"
             for number, half in enumerate(("lo", "hi"), start=2 * at):
                 yield f"const V {name}_{number} = HVX({half})({name}_pair{at});"
 
@@ -560,6 +595,7 @@ class _Writer:
             beyond < self._strip.columns or self._strip.right == "inside"
         )
         is_loaded = is_inside and self._choices.is_loaded and line.step == 1
+        is_loaded &= not self._image(line).is_held
         if dx and (is_loaded or not (is_inside or self._image(line).is_repeated)):
             place = f"{line.place} + {line.step * (column * lanes + dx)}"
             yield from self._apart(name, place, line, "VU", name)
@@ -576,17 +612,18 @@ class _Writer:
         shift = f"valignb{suffix}" if dx > 0 else f"vlalignb{suffix}"
         yield f"const V {name} = HVX({shift})({pair}, {size});"
 
-    def _apart(self, name: str, place: str, line: _Line, kind: str, known_as: str) -> Iterator[str]:
+    def _apart(
+        self, name: str, place: str, line: _Line, kind: str, known_as: str, end: End = ""
+    ) -> Iterator[str]:
         """The vector ``name`` of the pixels of a line from ``place`` on; the vectors that all its
         pixels there lie in are called ``known_as`` and a number."""
         step, channel = line.step, line.channel
-        if step == 1:
-            yield f"const V {name} = *(const {kind} *)({place});"
-            return
-        vectors = [f"{known_as}_{at}" for at in range(step)]
+        vectors = [f"{known_as}_{at}" for at in range(step)] if step > 1 else [name]
         for at, one in enumerate(vectors):
-            if self._is_new(one):
-                yield f"const V {one} = *(const {kind} *)({place} + {at * self._lanes});"
+            if step == 1 or self._is_new(one):
+                yield from self._whole(one, f"{place} + {at * self._lanes}", line, kind, end, at)
+        if step == 1:
+            return
         while step % 2 == 0:
             pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
             letter = "eo"[channel % 2]
@@ -602,6 +639,27 @@ class _Writer:
         mixed = self._mixed(vectors, (channel - self._lanes * at for at in range(step)))
         order = f"*(const V *)order_{channel}_of_{step}"
         yield f"const V {name} = HVX(vrdelta)({mixed}, {order});"
+
+    def _whole(
+        self, name: str, place: str, line: _Line, kind: str, end: End, at: int
+    ) -> Iterator[str]:
+        """The vector ``name`` of all pixels from ``place`` on, the one of number ``at`` of those of
+        a vector of pixels. Of an image that is held, its last ones come again at the ``end``."""
+        n, is_last = line.image, end == "within" and at == line.step - 1
+        image = self._image(line)
+        if not (is_last and image.is_short) and not (end == "beyond" and image.is_held):
+            yield f"const V {name} = *(const {kind} *)({place});"
+            return
+        first = f"short{n}" if is_last else f"{(at + 1) * self._lanes} - more{n}"
+        yield f"const V {name}_end = *(const VU *)({place} - ({first}));"
+        again = f"HVX(vdelta)({name}_end, last_lane)"
+        if is_last:
+            yield f"const V {name} = HVX(valignb)({again}, {name}_end, short{n});"
+        elif at == 0:
+            moved = f"HVX(vlalignb)({again}, {name}_end, more{n} > 0 ? more{n} : 0)"
+            yield f"const V {name} = {moved};"
+        else:
+            yield f"const V {name} = {again};"
 
     def _is_new(self, name: str) -> bool:
         """Whether the iteration does not have the vector ``name``; it has it from now on."""
@@ -620,7 +678,10 @@ class _Writer:
         # Beyond the first pixel of a row it is again, and beyond the last that.
         end = line._replace(channel=0 if is_left else step - 1)
         way = "first_lane" if is_left else "last_lane"
-        if side == "edge":
+        is_held = self._image(line).is_held and not is_left
+        if side == "edge" and is_held:
+            yield from self._apart(name, place, line, "VU", line.whole(column), "beyond")
+        elif side == "edge":
             inner = 0 if is_left else last - 1
             yield from self._loaded(end, inner)
             yield f"const V {name} = HVX(vdelta)({end.vector(inner)}, {way});"
@@ -631,7 +692,9 @@ class _Writer:
             for one in dict.fromkeys((line, end)):
                 inside = f"{one.vector(column)}_inside"
                 if self._is_new(inside):
-                    yield from self._apart(inside, place, one, "VU", f"{one.whole(column)}_near")
+                    whole = f"{one.whole(column)}_near"
+                    at: End = "" if is_left else "within"
+                    yield from self._apart(inside, place, one, "VU", whole, at)
             inside, other = f"{name}_inside", f"HVX(vdelta)({end.vector(column)}_inside, {way})"
             if is_left:
                 moved = f"HVX(vlalignb)({inside}, {other}, {self._lanes} - before)"
@@ -641,7 +704,9 @@ class _Writer:
         else:
             image = self._image(line)
             kind = self._type if image.is_repeated and image.is_whole else "VU"
-            yield from self._apart(name, place, line, kind, line.whole(column))
+            is_last = column == last - 1 and self._strip.right == "edge"
+            at = "within" if is_last else ""
+            yield from self._apart(name, place, line, kind, line.whole(column), at)
 
     def _image(self, line: _Line) -> Image:
         return list(self._inputs.images.values())[line.image]

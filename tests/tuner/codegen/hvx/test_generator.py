@@ -148,6 +148,24 @@ def test_planes_and_channels_may_be_made_each_in_another_way(name, of, generator
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("contract", [Contract.STATIC, Contract.NONE])
+@pytest.mark.parametrize("name", ["larger_by_two", "mosaic", "coloured"])
+def test_the_last_cells_may_lack_pixels(name, contract, generator, measurer):
+    dice, kernel = random.Random(f"{name} {contract}"), find_kernel(keep_pipeline(stencil(name)))
+    contract = Contract.STATIC if name == "coloured" else contract  # it has channels
+    for width in dice.sample(WIDTHS, 2):
+        sizes = {"x": 2 * width - dice.choice((0, 1)), "y": dice.choice((5, 16)), "channel": 3}
+        if name == "larger_by_two":
+            sizes |= {"image_0": width + dice.choice((-1, 0, 40, 200)), "image_1": 3}
+        given = {one.name: sizes[one.name] for one in kernel.params if one.name in sizes}
+        problem = kernel.problem(given, contract, TARGET)
+        space = generator.space(kernel, problem)
+        config = space.config({knob.name: dice.choice(knob.choices) for knob in space.knobs})
+        artifact = generator.compile(Candidate(problem, config, "hvx"))
+        assert measurer.measure(problem, artifact).measurement.verified, (problem, config)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["add_u8", "lut_u8", "rgb_to_gray_u8", "swapped"])
 def test_rows_of_single_pixels_need_be_no_whole_vectors(name, generator, measurer):
     dice = random.Random(name)

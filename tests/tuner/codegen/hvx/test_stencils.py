@@ -34,6 +34,8 @@ from tuner.problem.target import find_target
 
 TARGET = find_target("hexagon-v66")
 
+CELL = "h = hl.Func('h')\nh[x, y] = {}\nout = hl.Pipeline(h)"
+
 NINE = [at(dx, dy) for dx, dy in product((-1, 0, 1), repeat=2)]
 
 
@@ -78,6 +80,23 @@ def share(dx: int, dy: int) -> Pixel:
 )
 def test_a_stencil_is_read_as_what_it_computes(name, expected):
     assert pixels_of(program_of(stencil(name))).each == (expected,)
+
+
+def test_the_pixels_of_a_cell_are_each_an_expression():
+    near = [at(0, 0), at(-1, 0), at(0, 0), at(1, 0)]
+    means = [(3 * near[2 * n] + near[2 * n + 1] + 2) >> 2 for n in range(2)]
+    found = pixels_of(program_of(stencil("larger_by_two")))
+    assert found.cell == (2, 2)
+    assert found.each == (*means, *means)
+
+
+def test_a_cell_has_as_many_pixels_as_all_divisors_need():
+    program = program_of(made(CELL.format("image[x // 2, y // 4] + image[x // 3, y // 2]")))
+    with pytest.raises(NotAStencilError, match=r"^24 of its pixels are each another expression"):
+        pixels_of(program)
+    program = program_of(made(CELL.format("image[x // 2, y // 4] + image[x // 4, y % 2]")))
+    with pytest.raises(NotAStencilError, match=r"it reads other pixels|two ways"):
+        pixels_of(program)
 
 
 def test_the_sum_of_a_row_is_one_value_at_each_size():
