@@ -33,6 +33,7 @@ BENCHMARKS: Mapping[str, str] = {
     "search": "benchmarks.samplers",
     "search-tables": "benchmarks.search_tables",
     "service": "benchmarks.service",
+    "shapes": "benchmarks.shapes",
     "suites": "benchmarks.suites",
     "transfer": "benchmarks.transfer",
     "truth": "benchmarks.truth.bench",

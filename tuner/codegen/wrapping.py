@@ -18,6 +18,8 @@ from tuner.problem.contract import Contract
 from tuner.records.candidate import Problem
 
 PRELUDE = Path(__file__).with_name("prelude.h")
+STORING = Path(__file__).with_name("storing.h")
+"""Stores of less than a vector."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 ``strips`` plans stencils: ``stencils`` reads what an output pixel is (``pixel``), ``lowering``
 makes HVX operations of the expression, ``sliding`` decides what stays in registers from row to row,
-and ``writing`` makes C of both. ``turning`` plans arrays whose axes change places, ``counting``
-histograms, ``scanning`` running sums, ``matching`` windows against a template, ``blocks`` blocks at
-shifts, and ``filtering`` sums of 8- and 16-bit samples in words. ``kinds`` registers them, and
-makes several outputs each by itself. ``generator`` is the code generator ``hvx``.
+and ``writing`` makes C of both. ``narrow`` lays rows that fill no vector side by side for it.
+``turning`` plans arrays whose axes change places, ``counting`` histograms, ``scanning`` running
+sums, ``matching`` windows against a template, ``blocks`` blocks at shifts, and ``filtering`` sums
+of 8- and 16-bit samples in words. ``kinds`` registers them, and makes several outputs each by
+itself. ``generator`` is the code generator ``hvx``.
 """

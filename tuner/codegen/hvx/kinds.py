@@ -13,6 +13,7 @@ from tuner.codegen.hvx.blocks import Blocks
 from tuner.codegen.hvx.counting import Histogram
 from tuner.codegen.hvx.filtering import Filter
 from tuner.codegen.hvx.matching import Match
+from tuner.codegen.hvx.narrow import Narrow
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.codegen.hvx.scanning import Scan
 from tuner.codegen.hvx.strips import Stencil
@@ -152,7 +153,9 @@ class Several(Plan):
         ]
 
 
-KINDS: tuple[type[Plan], ...] = (Several, Turn, Histogram, Scan, Match, Blocks, Filter, Stencil)
+KINDS: tuple[type[Plan], ...] = (
+    *(Several, Turn, Histogram, Scan, Match, Blocks, Filter, Narrow, Stencil),
+)
 """Plans; the first that reads a program makes its code."""
 
 
@@ -160,7 +163,7 @@ def _headers(plan: Plan) -> list[type[Plan]]:
     """The kinds in ``plan`` whose C begins with what can be there once."""
     if isinstance(plan, Several):
         return [one for part in plan.parts for one in _headers(part.plan)]
-    return [] if isinstance(plan, Filter | Stencil) else [type(plan)]
+    return [] if isinstance(plan, Filter | Narrow | Stencil) else [type(plan)]
 
 
 def _by_a_table(program: Program) -> list[Program]:

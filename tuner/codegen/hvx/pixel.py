@@ -154,6 +154,18 @@ def placed(place: Place) -> Pixel:
     return Pixel("pixel", place._replace(within=place.within and not place.has_own), (), *_U8)
 
 
+def surrounded(pixel: Pixel) -> Pixel:
+    """The same expression of images that have what is read beyond their edges."""
+    made: dict[Pixel, Pixel] = {}
+    for one in _producers_first(pixel):
+        if one.kind == "pixel":
+            made[one] = placed(one.value._replace(within=True))
+        else:
+            parts = tuple(made[part] for part in one.parts)
+            made[one] = Pixel(one.kind, one.value, parts, one.low, one.high)
+    return made[pixel]
+
+
 def entry(table: str, index: Pixel) -> Pixel:
     """The byte at ``index``, of 0 to 255, in the input ``table`` of 256 bytes."""
     if not 0 <= index.low <= index.high <= 255:

@@ -30,7 +30,7 @@ from tuner.program import Program
 from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
 
-ROWS = "hvx_rows"
+ROWS, PREFETCH = "hvx_rows", "hvx_prefetch"
 _ROWS = (1, 2, 4, 8)
 _COLUMNS = (1, 2, 3, 4)
 _PREFETCHES = (0, 8, 32)
@@ -69,10 +69,14 @@ class Stencil(Plan):
         is_static = problem.contract is Contract.STATIC
         shapes = {spec.name: spec.shape for spec in specs} if is_static else {}
         stencil = cls(*pixels_of(program, shapes), tuple(specs), problem)
-        _require_buffers(stencil)
-        _require(stencil.pixels, stencil.output.dtype)
-        _require_rows(stencil)
+        stencil.require()
         return stencil
+
+    def require(self) -> None:
+        """:class:`NotAStencilError` says what there is no code for."""
+        require_buffers(self)
+        _require(self.pixels, self.output.dtype)
+        _require_rows(self)
 
     @property
     def output(self) -> BufferSpec:
@@ -115,7 +119,7 @@ class Stencil(Plan):
         specs = {one.name: one for one in self.specs} | {"": self.specs[0]}
         # The rows of inputs lie as densely, for one pixel or channel as for several.
         is_dense = all(
-            _rows_of(specs[one.image], one)[-2:] == (height, one.step * width) for one in places
+            rows_of(specs[one.image], one)[-2:] == (height, one.step * width) for one in places
         )
         return is_local and is_dense and height > 1 and not _rows_in(self)
 
@@ -146,7 +150,7 @@ class Stencil(Plan):
             number = numbers[place.image]
             own = _PLANE if place.plane is None else str(place.plane)
             spec = specs[number]
-            plane = own if len(_rows_of(spec, place)) > 2 else ""
+            plane = own if len(rows_of(spec, place)) > 2 else ""
             row = 2 if place.channels > 1 else 1
             around = [one for one in places if one.image == place.image]
             image = Image(number, place.step, plane, row=row, down=place.down)
@@ -181,7 +185,7 @@ class Stencil(Plan):
         is_local = all(one.has_own and not one.is_clamped for one in places)
         if self.problem.contract is not Contract.STATIC:
             return self.cell != Cell() or not (is_local or place.within)
-        *_, rows, columns = _rows_of(spec, place)
+        *_, rows, columns = rows_of(spec, place)
         needed = place.down * height, place.step * width
         if any(one.within for one in places):
             return not all(_has_all(spec, one, height, width) for one in places)
@@ -192,7 +196,7 @@ class Stencil(Plan):
     def _may_lack(self, spec: BufferSpec, place: Place) -> bool:
         """Whether rows of ``place``'s image may have less than the cells' share of pixels."""
         is_open = self.problem.contract is not Contract.STATIC
-        return is_open or _rows_of(spec, place)[-1] < place.step * self.shape[-1]
+        return is_open or rows_of(spec, place)[-1] < place.step * self.shape[-1]
 
     def _is_whole(self, spec: BufferSpec, place: Place) -> bool:
         """Whether rows of ``place``'s image begin at vector boundaries if the output's do."""
@@ -224,7 +228,7 @@ class Stencil(Plan):
         choices = Choices(
             config.integer("hvx_columns"),
             config.text("hvx_taps") == "load",
-            config.integer("hvx_prefetch"),
+            config.integer(PREFETCH),
             config.text("hvx_adds"),
             config.text("hvx_last"),
             self.height,
@@ -264,7 +268,7 @@ def _knobs(
         Knob("hvx_taps", taps, "neighbours in a row: from vectors already loaded, or loads"),
         Knob("hvx_adds", adds, "sums of 16 bits: of pairs, or one by one"),
         Knob("hvx_last", last, "the last rows: after the loop, or in it"),
-        Knob("hvx_prefetch", tuple(ahead), "rows from a prefetch to its use; 0: none"),
+        Knob(PREFETCH, tuple(ahead), "rows from a prefetch to its use; 0: none"),
         *(knob for knob in clang.KNOBS if knob.name in _CLANG_KNOBS),
     )
 
@@ -289,7 +293,7 @@ def _require(stated: tuple[Pixel, ...], dtype: str) -> None:
         raise NotAStencilError(f"it takes more than {_MOST_VALUES} vector operations")
 
 
-def _rows_of(spec: BufferSpec, place: Place) -> tuple[int, ...]:
+def rows_of(spec: BufferSpec, place: Place) -> tuple[int, ...]:
     """The shape of an image as rows, or as planes of rows."""
     if place.channels > 1:
         rows, pixels, channels = spec.shape
@@ -297,7 +301,8 @@ def _rows_of(spec: BufferSpec, place: Place) -> tuple[int, ...]:
     return spec.shape
 
 
-def _require_buffers(stencil: Stencil) -> None:
+def require_buffers(stencil: Stencil) -> None:
+    """That its buffers are of the shapes and types that it knows."""
     *given, output = stencil.specs
     if any(spec.loose for spec in stencil.specs) or any(output.mins):
         raise NotAStencilError("its buffers are loose, or its output does not begin at 0")
@@ -323,7 +328,7 @@ def _require_buffers(stencil: Stencil) -> None:
         spec = given[image.buffer]
         if place.channels > 1:
             _require_dense(spec, stencil.problem)
-        *others, rows, columns = _rows_of(spec, place)
+        *others, rows, columns = rows_of(spec, place)
         plane = place.plane
         has_plane = others in ([], planes) if plane is None else plane < max(others, default=0)
         needed = place.down * height, place.step * width
@@ -540,7 +545,7 @@ def _sizes(stencil: Stencil) -> Iterator[tuple[str, str]]:
     places = {one.source: one for one in places_of(stencil.pixels)}
     is_known = stencil.height is not None
     for source, image in stencil.inputs.images.items():
-        *_, rows, columns = _rows_of(specs[image.buffer], places[source])
+        *_, rows, columns = rows_of(specs[image.buffer], places[source])
         name = f"input{image.buffer}_extent"
         yield (str(rows), str(columns)) if is_known else (f"{name}_1", f"{name}_0")
     *_, height, width = stencil.extents

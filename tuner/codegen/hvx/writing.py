@@ -161,7 +161,7 @@ def declarations(
     window: Window, inputs: Inputs, strips: list[Strip], choices: Choices, lanes: int
 ) -> str:
     """Everything before the function itself: tables, and a function for each of ``strips``."""
-    tables = [_bytes("lanes", range(lanes))]
+    tables = [bytes_of("lanes", range(lanes))]
     steps = (choices.channels, *(one.step for one in inputs.images.values()))
     for step in sorted({step // (step & -step) for step in steps} - {1}):
         tables += _of_interleaved(step, lanes)
@@ -182,7 +182,8 @@ def is_prefetched(ahead: int, rows: int, height: int) -> bool:
     return ahead < height - rows
 
 
-def _bytes(name: str, numbers: Iterable[int]) -> str:
+def bytes_of(name: str, numbers: Iterable[int]) -> str:
+    """A table in C."""
     content = ", ".join(map(str, numbers))
     return f"static const uint8_t {name}[] __attribute__((aligned(VECTOR_BYTES))) = {{{content}}};"
 
@@ -196,24 +197,28 @@ def _of_interleaved(step: int, lanes: int) -> Iterator[str]:
     of j: no two bytes meet.
     """
     for channel in range(step):
-        yield _bytes(
+        yield bytes_of(
             f"lanes_{channel}_of_{step}", (255 * (n % step == channel) for n in range(lanes))
         )
         ways = ((step * n + channel) % lanes ^ n for n in range(lanes))
-        yield _bytes(f"order_{channel}_of_{step}", ways)
-        yield _bytes(f"back_{channel}_of_{step}", _back(channel, step, lanes))
+        yield bytes_of(f"order_{channel}_of_{step}", ways)
+        yield bytes_of(f"back_{channel}_of_{step}", _back(channel, step, lanes))
 
 
 def _back(channel: int, step: int, lanes: int) -> list[int]:
-    """The way of each pixel j to lane ``step * j + channel``, modulo the lanes, for ``vdelta``: it
-    goes there from the highest bit of a lane's number to the lowest."""
+    """The way of each pixel j to lane ``step * j + channel``, modulo the lanes."""
+    return ways_to([((step * pixel + channel) % lanes, pixel) for pixel in range(lanes)], lanes)
+
+
+def ways_to(moves: Iterable[tuple[int, int]], lanes: int) -> list[int]:
+    """The operand of ``vdelta`` that takes to each lane what is in another: it goes there from the
+    highest bit of a lane's number to the lowest. ``moves`` are pairs of both; no two may meet."""
     ways = [0] * lanes
-    for pixel in range(lanes):
-        lane, wanted = pixel, (step * pixel + channel) % lanes
+    for wanted, lane in moves:
         for bit in reversed(range(lanes.bit_length() - 1)):
-            moves = (lane ^ wanted) & 1 << bit
-            lane ^= moves
-            ways[lane] |= moves
+            moves_on = (lane ^ wanted) & 1 << bit
+            lane ^= moves_on
+            ways[lane] |= moves_on
     return ways
 
 

@@ -15,7 +15,7 @@ from tuner.codegen.intrinsics.conv2d import Conv2d
 from tuner.codegen.intrinsics.depthwise import DepthwiseConv2d
 from tuner.codegen.intrinsics.form import Form
 from tuner.codegen.intrinsics.gemm import Gemm
-from tuner.codegen.wrapping import PRELUDE, wrapped
+from tuner.codegen.wrapping import PRELUDE, STORING, wrapped
 from tuner.codegen.written import SWITCHES, WrittenGenerator
 from tuner.errors import UserError
 from tuner.identity import digest_of_bytes
@@ -77,7 +77,8 @@ def translation_unit(form: Form, kernel: Kernel, problem: Problem, config: Confi
     macros = form.macros(kernel, problem, config)
     functions = [f"#define {macro} {value}" for macro, value in macros.items()]
     name = form.files(config)
-    functions += [_text(header) for header in ("vectors.h", *form.headers, f"{name}.h")]
+    headers = ("vectors.h", *form.headers, f"{name}.h")
+    functions += [_text("vectors.h"), STORING.read_text(), *map(_text, headers[1:])]
     functions.append(form.functions(kernel, problem, config))
     loops = _text(f"{name}.c")
     return wrapped(problem, kernel.buffers(params), constants, loops, "\n".join(functions))
@@ -92,5 +93,5 @@ def _text(name: str) -> str:
 def _own_code() -> str:
     """Names all that decides what C is written."""
     own = sorted(path for path in _HERE.iterdir() if path.suffix in (".py", ".h", ".c"))
-    paths = [*own, Path(wrapping.__file__), PRELUDE]
+    paths = [*own, Path(wrapping.__file__), PRELUDE, STORING]
     return digest_of_bytes(b"\0".join(path.read_bytes() for path in paths))

@@ -285,8 +285,7 @@ class Roles:
         long = [d for d in whole if 4 * _extent(stage, d) >= self.lanes]
         free = [d for d in long if all(d in update.pure for update in stage.updates)]
         found = next(iter(free or long), None)
-        if found is not None and stage.repeats and not (stage.updates or stage.clamped):
-            # It would need a guard, under which Halide 21 fails on it.
+        if found is not None and self._fails_guarded(stage):
             found = found if _extent(stage, found) >= self.lanes else None
         if found is not None and stage.clamped and self._reads_words(stage):
             # In a row of less than a vector Halide 21 looks clamped words up in a kilobyte, which
@@ -294,6 +293,12 @@ class Roles:
             found = found if self.is_open or _extent(stage, found) >= self.lanes else None
         scans = any(update.scans for update in stage.updates)
         return None if scans and found in dict(stage.strided) else found
+
+    @staticmethod
+    def _fails_guarded(stage: StageFacts) -> bool:
+        """Whether Halide 21 fails on the guard that a row of less than a vector needs: where
+        something is read twice, or looked up (``Shufle with zero indices``)."""
+        return not stage.clamped and (stage.looks_up or (stage.repeats and not stage.updates))
 
     def _reads_words(self, stage: StageFacts) -> bool:
         """Whether a stage reads an input of 32 bits."""

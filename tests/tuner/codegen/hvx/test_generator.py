@@ -234,7 +234,7 @@ def test_the_first_config_is_ahead_of_published_code_by_hand(
 )
 def test_what_it_makes_no_code_of_is_refused_with_a_reason(kernel, params, reason):
     found = find_kernel(kernel)
-    problem = found.problem(params, Contract.STATIC, TARGET)
+    problem = found.problem(params, Contract.HOST, TARGET)
     with pytest.raises(UserError, match=reason):
         space_of("hvx", found, problem)
     assert "hvx" not in Portfolio.space(found, problem).knob(GENERATOR).choices

@@ -20,21 +20,30 @@ from tuner.records.candidate import Candidate, Problem
 
 TARGET = find_target("hexagon-v66")
 WHOLE, RAGGED = (128, 256, 384, 512), (129, 200, 300, 520)
+SHORT = (1, 2, 3, 5, 9, 17, 20, 31, 40, 61, 64, 90, 100, 121, 125, 127)
+"""Widths of rows that fill no vector."""
 DRAWN = 2
 MOST_REFUSED = 0.5
 """Of all pipelines: those with sums of rows, in shapes and under contracts that are drawn, too."""
 
 
-def drawn_problem(seed: int, random: Random) -> Problem:
-    """The pipeline of ``seed`` in a shape and under a contract that ``random`` draws."""
+def drawn_problem(seed: int, random: Random, *, is_short: bool = False) -> Problem:
+    """The pipeline of ``seed`` in a shape and under a contract that ``random`` draws; if it
+    ``is_short``, with rows that fill no vector."""
     kernel = find_kernel(keep_pipeline(random_stencil(seed)))
     contract = random.choice((Contract.STATIC, *Contract))
+    if is_short:
+        contract = Contract.STATIC
     widths = WHOLE if contract is Contract.EXTENT else (*WHOLE, *RAGGED)
-    sizes = {"x": random.choice(widths), "y": random.choice((5, 11, 16)), "plane": 3}
+    heights: tuple[int, ...] = (5, 11, 16)
+    if is_short:
+        widths, heights = SHORT, (1, 2, *heights, 40, 150)
+    sizes = {"x": random.choice(widths), "y": random.choice(heights), "plane": 3}
     step, down = share_of(seed)
     across, below = cell_of(seed)
     sizes["x"] *= min(across, 2)  # cells fill a vector, or do not
-    ends = (0, 1, 0, -1) if (step, down, across, below) != (1, 1, 1, 1) else (0,)
+    is_alone = is_short or (step, down, across, below) == (1, 1, 1, 1)
+    ends = (0,) if is_alone else (0, 1, 0, -1)
     columns, rows = step * sizes["x"] // across, down * sizes["y"] // below
     sizes |= {"image_0": columns + random.choice(ends), "image_1": rows + random.choice(ends)}
     sizes |= {"other_0": sizes["x"], "other_1": sizes["y"]}
@@ -43,14 +52,14 @@ def drawn_problem(seed: int, random: Random) -> Problem:
     return kernel.problem(given, contract, TARGET)
 
 
-def checked(seeds: Sequence[int]) -> list[str]:
+def checked(seeds: Sequence[int], *, is_short: bool = False) -> list[str]:
     """Makes code for each pipeline and compares its output; the reasons of those refused."""
     refused = []
     with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
         for seed in seeds:
             random = Random(seed)
             try:
-                problem = drawn_problem(seed, random)
+                problem = drawn_problem(seed, random, is_short=is_short)
                 space = generator.space(find_kernel(problem.workload.kernel), problem)
             except UserError as error:
                 refused.append(f"seed {seed}: {error.message}")
@@ -71,9 +80,17 @@ def test_no_code_of_random_stencils_is_wrong():
     assert len(refused) <= MOST_REFUSED * len(seeds), refused
 
 
+@pytest.mark.slow
+def test_rows_that_fill_no_vector_lie_side_by_side():
+    seeds = range(28, 36)
+    refused = checked(seeds, is_short=True)
+    assert len(refused) <= MOST_REFUSED * len(seeds), refused
+
+
 @pytest.mark.nightly
+@pytest.mark.parametrize("is_short", [False, True])
 @pytest.mark.parametrize("first", range(8, 248, 40))
-def test_no_code_of_hundreds_of_random_stencils_is_wrong(first):
+def test_no_code_of_hundreds_of_random_stencils_is_wrong(first, is_short):
     seeds = range(first, first + 40)
-    refused = checked(seeds)
+    refused = checked(seeds, is_short=is_short)
     assert len(refused) <= MOST_REFUSED * len(seeds), refused
