@@ -1,10 +1,10 @@
 """Awkward shapes of kernels and everyday pipelines: how far above its own roofline each is.
 
 Draws shapes by a seed: of one to a hundred and thirty rows, columns or channels, or of up to two
-thousand, primes among them, and no more work than the default shape has. Each is tuned in a few
+thousand, with no more work than the default shape has. Each is tuned in a few
 trials under a contract. A shape is a cliff if its best takes more than 2.5 times its roofline and
 800 model cycles besides; it fails if more than 5 in 100 are, or if the default, the textbook or the
-best of one is anything but right. With a budget of no trials, default and textbook are tried alone.
+best of one is anything but right, or cut off for being slow.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ TIMES, BESIDES_CYCLES = 2.5, 800
 """What a shape may take of its roofline, and besides."""
 MOST_CLIFFS = 0.05
 _FEW, _MANY = 130, 2000
+_COLOURS = 4
 _DRAWS = 1000
 
 
@@ -55,15 +56,18 @@ class Row:
         return self.best_cycles / self.roofline_cycles if self.best_cycles else None
 
 
-def drawn(kernel: Kernel, contract: Contract, dice: Random) -> dict[str, int]:
-    """Parameters of ``kernel`` at a shape that it accepts under ``contract``."""
-    usual = kernel.workload().params
+def drawn(
+    kernel: Kernel, contract: Contract, dice: Random, sizes: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """Parameters of ``kernel`` at a shape that it accepts under ``contract``: other extents than its
+    ``sizes``, or the default ones, but where those are few, such as planes of colours."""
+    usual = kernel.workload(sizes).params
     most = kernel.work(usual).total
     extents = [one for one in kernel.params if one.is_extent and not one.is_optional]
     for _ in range(_DRAWS):
         found = dict(usual)
         for one in extents:
-            if one.minimum:
+            if one.minimum and usual[one.name] > _COLOURS:
                 value = dice.randint(1, dice.choice((_FEW, _MANY))) // one.multiple * one.multiple
                 found[one.name] = min(max(value, one.minimum), one.maximum)
         try:
@@ -89,7 +93,7 @@ def tuned(kernel: Kernel, shape: dict[str, int], contract: Contract, **options: 
     wrong = {
         name: trial.outcome
         for name, trial in tried.items()
-        if trial is not None and trial.outcome is not Outcome.OK
+        if trial is not None and trial.outcome not in (Outcome.OK, Outcome.CUTOFF)
     }
     best = result.best.measurement if result.best else None
     return Row(label, least, best.cycles if best else None, wrong)
@@ -98,13 +102,13 @@ def tuned(kernel: Kernel, shape: dict[str, int], contract: Contract, **options: 
 def rows(name: str, given: argparse.Namespace) -> Iterator[Row]:
     """Those of a kernel or pipeline."""
     contract = Contract(given.contract)
-    if name in PIPELINES:
-        kernel = find_kernel(keep_pipeline(PIPELINES[name].make()))
-    else:
-        kernel = find_kernel(name)
+    everyday = PIPELINES.get(name)
+    kernel = find_kernel(keep_pipeline(everyday.make()) if everyday else name)
+    sizes = everyday.sizes if everyday else None
     dice = Random(f"{given.seed} {name}")
     for number in range(given.shapes):
-        yield tuned(kernel, drawn(kernel, contract, dice), contract, **searched_with(given))
+        shape = drawn(kernel, contract, dice, sizes)
+        yield tuned(kernel, shape, contract, **searched_with(given))
         tell(f"  {name}: {number + 1} of {given.shapes} shapes")
 
 

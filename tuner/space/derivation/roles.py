@@ -291,6 +291,8 @@ class Roles:
             # In a row of less than a vector Halide 21 looks clamped words up in a kilobyte, which
             # reaches beyond the input.
             found = found if self.is_open or _extent(stage, found) >= self.lanes else None
+        if found in dict(stage.strided) and stage.clamped and self._has_few_in_a_row(stage):
+            found = None
         scans = any(update.scans for update in stage.updates)
         return None if scans and found in dict(stage.strided) else found
 
@@ -299,6 +301,12 @@ class Roles:
         """Whether Halide 21 fails on the guard that a row of less than a vector needs: where
         something is read twice, or looked up (``Shufle with zero indices``)."""
         return not stage.clamped and (stage.looks_up or (stage.repeats and not stage.updates))
+
+    def _has_few_in_a_row(self, stage: StageFacts) -> bool:
+        """Whether it reads an input of so short rows that vectors across them fail in Halide 21:
+        it shuffles what it has loaded of strides up to 4."""
+        inputs = (one for one in self.facts.inputs if one.name in stage.inputs)
+        return not self.is_open and any(one.extents[0] <= _MOST_CHANNELS for one in inputs)
 
     def _reads_words(self, stage: StageFacts) -> bool:
         """Whether a stage reads an input of 32 bits."""
