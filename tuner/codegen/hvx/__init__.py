@@ -4,7 +4,8 @@
 makes HVX operations of the expression, ``sliding`` decides what stays in registers from row to row,
 and ``writing`` makes C of both. ``narrow`` lays rows that fill no vector side by side for it.
 ``turning`` plans arrays whose axes change places, ``counting`` histograms, ``scanning`` running
-sums, ``matching`` windows against a template, ``blocks`` blocks at shifts, and ``filtering`` sums
-of 8- and 16-bit samples in words. ``kinds`` registers them, and makes several outputs each by
-itself. ``generator`` is the code generator ``hvx``.
+sums, ``matching`` windows against a template, ``blocks`` blocks at shifts, ``filtering`` sums of 8-
+and 16-bit samples in words (``words``), and ``transforming`` transforms of blocks. ``kinds``
+registers them, and makes several outputs each by itself. ``generator`` is the code generator
+``hvx``.
 """

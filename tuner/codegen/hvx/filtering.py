@@ -23,10 +23,20 @@ from tuner.codegen import clang
 from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, Place
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.codegen.hvx.stencils import filter_of
+from tuner.codegen.hvx.words import (
+    Ending,
+    Narrowing,
+    added,
+    bytes_of,
+    ended,
+    halves,
+    product_of,
+    product_of_two,
+)
 from tuner.problem.buffers import BufferSpec, layout_of
 from tuner.problem.contract import Contract
 from tuner.program import Program
-from tuner.program.types import I8, I16, I32, U8, U16, U32, Type
+from tuner.program.types import I8, I16, I32, U8, U16, Type
 from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
 
@@ -36,8 +46,6 @@ _MOST_TAPS, _MOST_PRODUCTS = 256, 600
 _STEPS = (1, 2, 4)
 _MOST_KEPT = 8
 """Vectors that may stay in registers from one block to the next."""
-_SHORT_SHIFT = 15
-"""The greatest of the shifts that narrow words to halfwords."""
 
 
 class _Tap(NamedTuple):
@@ -45,18 +53,6 @@ class _Tap(NamedTuple):
 
     place: Place
     weight: int | tuple[str, tuple[int, ...]]
-
-
-class _Ending(NamedTuple):
-    """What becomes of a sum: ``offset`` is added, it is shifted right, and brought between ends.
-    It ``wraps`` if words may not hold it."""
-
-    offset: int
-    shift: int
-    low: int | None
-    high: int | None
-    wraps: bool
-    is_signed: bool
 
 
 class _Term(NamedTuple):
@@ -76,7 +72,7 @@ class Filter(Plan):
     accepted = "sums in words of samples of 8 or 16 bits by taps"
 
     taps: tuple[_Tap, ...]
-    ending: _Ending
+    ending: Ending
     samples: tuple[int, int]
     weights: Type | None
     image: int
@@ -90,7 +86,7 @@ class Filter(Plan):
         found = filter_of(program, shapes)
         if isinstance(found, NotAStencilError):
             raise NoPlanError(str(found))
-        ending, total = _ended(found)
+        ending, total = ended(found)
         taps = tuple(_taps_of(total))
         places = [tap.place for tap in taps]
         names = {place.image for place in places}
@@ -281,7 +277,8 @@ class Filter(Plan):
 
     @property
     def textbook(self) -> Mapping[str, KnobValue]:
-        return {_VECTORS: self.choices[min(1, len(self.choices) - 1)], _ROWS: 2}
+        own = self.choices[0 if self.column else min(1, len(self.choices) - 1)]
+        return {_VECTORS: own, _ROWS: self.heights[-1] if self.column else 1}
 
     def switches(self, config: Config) -> list[str]:
         return [*clang.NO_MERGED_LOADS, *super().switches(config)]
@@ -489,9 +486,9 @@ class _Block:
             if weighted:
                 (other, second), *weighted = weighted
                 pair = f"HVX(vcombine)({second}, {vector})"
-                text = _added("vmpabus", total, pair, _bytes(one, other))
+                text = added("vmpabus", total, pair, bytes_of(one, other))
             else:
-                text = _added("vmpybus", total, vector, _bytes(one, one))
+                text = added("vmpybus", total, vector, bytes_of(one, one))
             total = self._named((key, len(weighted)), "w", "W", text)
         self._made[key] = total
         return total
@@ -505,7 +502,7 @@ class _Block:
             return self._made[key]
         if self._plan.is_of_bytes and of == 2:
             pair = self._widened(row, number)
-            return self._named(key, "s", "V", _halves(pair)[stream])
+            return self._named(key, "s", "V", halves(pair)[stream])
         if of == 1:
             return self._loaded(row, number)
         half = of // 2
@@ -567,44 +564,27 @@ class _Block:
     def _products(self, terms: list[_Term]) -> Iterator[tuple[str, str]]:
         """Each as the first, and as what is added to a sum ``{}``; vectors are made as late as they
         are needed, so that they stay in registers."""
-        plan, items = self._plan, [*self._added_up(terms)]
-        vmpa = "vmpahb" if self._is_signed else "vmpauhb"
+        plan, items, is_signed = self._plan, [*self._added_up(terms)], self._is_signed
         numbers = [(some, weight) for some, weight in items if isinstance(weight, int)]
         pairs = [one for one in numbers if I8.holds(one[1])]
-        single = [*(pairs[-1:] if len(pairs) % 2 else []), *(n for n in numbers if n not in pairs)]
+        single: list[tuple[list[_Term], int | str]] = [*(pairs[-1:] if len(pairs) % 2 else [])]
+        single += (one for one in numbers if one not in pairs)
         given = [(some, int(weight)) for some, weight in items if isinstance(weight, str)]
-        for n in range(0, len(given), 2) if plan.weights == I8 else ():
+        if plan.weights != I8:
+            single += ((some, f"words[{word}]") for some, word in given)
+            given = []
+        for n in range(0, len(given), 2):
             (one, word), (other, _) = given[n], given[min(n + 1, len(given) - 1)]
-            pair = f"HVX(vcombine)({self._vector(other)}, {self._vector(one)})"
-            yield _product(vmpa, pair, f"((const int *)(words + {word // 2}))[0]")
-        for one, word in given if plan.weights != I8 else ():
-            yield self._product_of(self._vector(one), f"words[{word}]", plan.weights)
+            two = self._vector(one), self._vector(other)
+            scalar = f"((const int *)(words + {word // 2}))[0]"
+            yield product_of_two(two, scalar, is_signed=is_signed)
         for n in range(0, len(pairs) - 1, 2):
             (one, weight), (other, second) = pairs[n : n + 2]
-            pair = f"HVX(vcombine)({self._vector(other)}, {self._vector(one)})"
-            yield _product(vmpa, pair, _bytes(weight, second))
-        for one, weight in single:
-            yield self._product_of(self._vector(one), weight, I16 if I16.holds(weight) else U16)
-
-    def _product_of(self, vector: str, weight: str | int, kind: Type | None) -> tuple[str, str]:
-        """Of a vector and one weight."""
-        fits = kind != U16
-        if isinstance(weight, int):
-            scalar = str(I32.wrapped((weight & 0xFFFF) * 0x10001))
-            splat = f"HVX(lvsplatw)({scalar})"
-            fits_unsigned = weight >= 0
-        else:
-            scalar, splat = f"((const int *)&{weight})[0]", weight
-            fits_unsigned = kind is not None and not kind.is_signed
-        if not self._is_signed:
-            if fits_unsigned:
-                return _product("vmpyuh", vector, scalar)
-            return _product("vmpyhus", splat, vector)
-        if not fits:
-            return _product("vmpyhus", vector, splat)
-        if self._is_exact:
-            return _product("vmpyh", vector, scalar, "vmpyhsat_acc")
-        return _product("vmpyhv", vector, splat)
+            two = self._vector(one), self._vector(other)
+            yield product_of_two(two, bytes_of(weight, second), is_signed=is_signed)
+        for some, own in single:
+            vector, is_exact = self._vector(some), self._is_exact
+            yield product_of(vector, own, plan.weights, is_signed=is_signed, is_exact=is_exact)
 
     def _body(self, x: str) -> None:
         plan = self._plan
@@ -619,168 +599,58 @@ class _Block:
         stored = _Stored(plan, self._vectors, is_near=self._is_near)
         for own in range(self._together):
             some = totals[own * len(across) : (own + 1) * len(across)]
-            self._lines += stored.lines(f"out + {own} * out_stride + {x}", some)
+            stored.store(f"out + {own} * out_stride + {x}", some)
+        self._lines += stored.lines
 
 
 class _Stored:
     """What stores the sums of a block."""
 
     def __init__(self, plan: Filter, vectors: int, *, is_near: bool) -> None:
-        self._plan, self._vectors, self._ending = plan, vectors, plan.ending
+        self._plan, self._vectors = plan, vectors
+        self._narrowing = Narrowing(plan.ending, plan.kind)
         self._type = "V" if plan.is_aligned(len(plan.specs) - 1) and not is_near else "VU"
-        self._count = 0
 
-    def lines(self, place: str, totals: Sequence[str]) -> list[str]:
-        """C that stores a row of a block at ``place``."""
-        plan = self._plan
-        found: list[str] = []
-        phases = plan.phases
+    @property
+    def lines(self) -> list[str]:
+        """The C of what is stored."""
+        return self._narrowing.lines
+
+    def store(self, place: str, totals: Sequence[str]) -> None:
+        """Stores a row of a block at ``place``."""
+        plan, narrowing = self._plan, self._narrowing
+        phases, bits = plan.phases, plan.kind.bits
         vectors: list[str] = []
         for u in range(self._vectors):
-            own = [self._words(one, found) for one in totals[u * phases : (u + 1) * phases]]
-            if plan.kind.bits == I32.bits:
-                vectors += self._in_order([_halves(one) for one in own], found)
+            own = [narrowing.words(one) for one in totals[u * phases : (u + 1) * phases]]
+            if bits == I32.bits:
+                vectors += self._in_order([halves(one) for one in own])
                 continue
-            narrow = [self._narrowed(one, found) for one in own]
-            if phases == 1 or plan.kind.bits == I8.bits:
+            narrow = [narrowing.halfwords(one) for one in own]
+            if phases == 1 or bits == I8.bits:
                 vectors += narrow
             else:
-                pair = self._new("W", f"HVX(vshuffvdd)({narrow[1]}, {narrow[0]}, -2)", found)
-                vectors += _halves(pair)
-        if plan.kind.bits == I8.bits:
-            saturates = self._saturates
+                pair = narrowing.made("W", f"HVX(vshuffvdd)({narrow[1]}, {narrow[0]}, -2)")
+                vectors += halves(pair)
+        if bits == I8.bits:
             by = ("vpackhub_sat", "vpackeb") if phases == 1 else ("vsathub", "vshuffeb")
+            name = by[not narrowing.saturates]
             pairs = zip(vectors[::2], vectors[1::2], strict=True)
-            vectors = [f"HVX({by[not saturates]})({other}, {one})" for one, other in pairs]
+            vectors = [f"HVX({name})({other}, {one})" for one, other in pairs]
         size = plan.problem.target.lanes(plan.specs[-1].element_bytes)
         for n, vector in enumerate(vectors):
-            found.append(f"*({self._type} *)({place} + {n * size}) = {vector};")
-        return found
+            self.lines.append(f"*({self._type} *)({place} + {n * size}) = {vector};")
 
-    def _new(self, kind: str, text: str, found: list[str]) -> str:
-        self._count += 1
-        found.append(f"const {kind} out{self._count} = {text};")
-        return f"out{self._count}"
-
-    @property
-    def _saturates(self) -> bool:
-        """Whether narrowing brings the value between its ends."""
-        kind, ending = self._plan.kind, self._ending
-        return (ending.low, ending.high) == (kind.low, kind.high) and kind in (I16, U16, U8)
-
-    @property
-    def _rounds(self) -> bool:
-        """Whether narrowing adds the offset."""
-        shift = self._ending.shift
-        return (
-            self._saturates
-            and 0 < shift <= _SHORT_SHIFT
-            and self._ending.offset == 1 << (shift - 1)
-            and not self._ending.wraps
-        )
-
-    @property
-    def _is_whole(self) -> bool:
-        """Whether the shift is one of words."""
-        ending, kind = self._ending, self._plan.kind
-        bounded = ending.low is not None or ending.high is not None
-        is_clamped = bounded and not self._saturates
-        return (
-            kind.bits == I32.bits
-            or ending.shift > _SHORT_SHIFT
-            or is_clamped
-            or not ending.is_signed
-        )
-
-    def _words(self, total: str, found: list[str]) -> str:
-        """The pair of words before it is narrowed."""
-        ending = self._ending
-        if ending.offset and not self._rounds:
-            splat = f"HVX(lvsplatw)({I32.wrapped(ending.offset)})"
-            both = f"HVX(vcombine)({splat}, {splat})"
-            total = self._new("W", f"HVX(vaddw_dv)({total}, {both})", found)
-        steps = []
-        if self._is_whole and ending.shift:
-            by = "vasrw" if ending.is_signed else "vlsrw"
-            steps.append(lambda one: f"HVX({by})({one}, {ending.shift})")
-        if not self._saturates:
-            if ending.low is not None:
-                least = f"HVX(lvsplatw)({ending.low})"
-                steps.append(lambda one: f"HVX(vmaxw)({one}, {least})")
-            if ending.high is not None:
-                most = f"HVX(lvsplatw)({ending.high})"
-                steps.append(lambda one: f"HVX(vminw)({one}, {most})")
-        for step in steps:
-            low, high = map(step, _halves(total))
-            total = self._new("W", f"HVX(vcombine)({high}, {low})", found)
-        return total
-
-    def _narrowed(self, total: str, found: list[str]) -> str:
-        """Halfwords of a pair of words."""
-        shift = 0 if self._is_whole else self._ending.shift
-        low, high = _halves(total)
-        rounds = "rnd" if self._rounds else ""
-        if self._saturates and self._plan.kind == U16:
-            text = f"HVX(vasrwuh{rounds}sat)({high}, {low}, {shift})"
-        elif self._saturates:
-            text = f"HVX(vasrwh{rounds}sat)({high}, {low}, {shift})"
-            text = text if shift else f"HVX(vsatwh)({high}, {low})"
-        else:
-            text = f"HVX(vasrwh)({high}, {low}, {shift})"
-            text = text if shift else f"HVX(vshufeh)({high}, {low})"
-        return self._new("V", text, found)
-
-    def _in_order(self, phases: list[list[str]], found: list[str]) -> list[str]:
+    def _in_order(self, phases: list[list[str]]) -> list[str]:
         """Words of one phase or two, even and odd ones of each apart, in order."""
-        apart = [self._new("W", f"HVX(vshuffvdd)({b}, {a}, -4)", found) for a, b in phases]
+        made = self._narrowing.made
+        apart = [made("W", f"HVX(vshuffvdd)({b}, {a}, -4)") for a, b in phases]
         if len(apart) == 1:
-            return _halves(apart[0])
+            return halves(apart[0])
         ordered = []
-        for one, other in zip(*map(_halves, apart), strict=True):
-            pair = self._new("W", f"HVX(vshuffvdd)({other}, {one}, -4)", found)
-            ordered += _halves(pair)
+        for one, other in zip(*map(halves, apart), strict=True):
+            ordered += halves(made("W", f"HVX(vshuffvdd)({other}, {one}, -4)"))
         return ordered
-
-
-def _ended(value: Pixel) -> tuple[_Ending, Pixel]:
-    """What becomes of the sum in ``value``, and that sum."""
-    low: int | None = None
-    high: int | None = None
-    while value.kind in ("min", "max"):
-        parts = [one for one in value.parts if one.kind != "constant"]
-        if len(parts) != 1 or len(value.parts) != 2:
-            raise NoPlanError("it compares sums")
-        (bound,) = (one.value for one in value.parts if one.kind == "constant")
-        if value.kind == "min" and high is None and low is None:
-            high = bound
-        elif value.kind == "max" and low is None:
-            low = bound
-        elif value.kind == "min" and high is None and low is not None and low <= bound:
-            high = bound
-        else:
-            raise NoPlanError("it brings sums between ends more than once")
-        (value,) = parts
-    shift = 0
-    if value.kind == "shift":
-        shift, (value,) = value.value, value.parts
-    wraps, kind = False, I32
-    if value.kind == "wrapped":
-        wraps, kind = True, U32 if value.value == str(U32) else I32
-        (value,) = value.parts
-    elif not (I32.low <= value.low <= value.high <= I32.high):
-        kind = U32
-        if value.low < 0 or value.high > U32.high:
-            if shift or low is not None or high is not None:
-                raise NoPlanError(f"words do not hold its sums from {value.low} to {value.high}")
-            wraps = True
-    offset = int(value.value[-1]) if value.kind == "sum" else 0
-    total = value - offset
-    is_signed = kind == I32
-    if not is_signed and not shift and (low is not None or high is not None):
-        raise NoPlanError("it brings unsigned words between ends")
-    if shift >= I32.bits:
-        raise NoPlanError(f"it shifts words by {shift}")
-    return _Ending(offset, shift, low, high, wraps, is_signed), total
 
 
 def _taps_of(total: Pixel) -> Iterator[_Tap]:
@@ -789,7 +659,7 @@ def _taps_of(total: Pixel) -> Iterator[_Tap]:
     for part, weight in zip(parts, weights, strict=True):
         if part.kind == "pixel" and (I16.holds(weight) or U16.holds(weight)):
             yield _Tap(part.value, weight)
-        elif part.kind == "times" and weight == 1:
+        elif part.kind == "times" and weight == 1 and part.parts[0].kind == "pixel":
             sample, tap = part.parts
             yield _Tap(sample.value, tap.value)
         else:
@@ -812,24 +682,3 @@ def _ends(weights: Sequence[int], samples: tuple[int, int]) -> tuple[int, int]:
 
 def _most(weights: Sequence[int], samples: tuple[int, int]) -> int:
     return max(map(abs, _ends(weights, samples)))
-
-
-def _halves(pair: str) -> list[str]:
-    return [f"HVX({half})({pair})" for half in ("lo", "hi")]
-
-
-def _bytes(one: int, other: int) -> str:
-    """A word of two weights, twice."""
-    return str(I32.wrapped(((one & 0xFF) | (other & 0xFF) << 8) * 0x10001))
-
-
-def _added(operation: str, total: str, *given: str) -> str:
-    """``operation`` of what is ``given``, added to a ``total`` if there is one."""
-    name, parts = (f"{operation}_acc", [total, *given]) if total else (operation, [*given])
-    return f"HVX({name})({', '.join(parts)})"
-
-
-def _product(operation: str, one: str, other: str, more: str = "") -> tuple[str, str]:
-    """A product, and what adds it to ``{}``."""
-    first = f"HVX({operation})({one}, {other})"
-    return first, f"HVX({more or operation + '_acc'})({{}}, {one}, {other})"

@@ -17,6 +17,7 @@ from tuner.codegen.hvx.narrow import Narrow
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.codegen.hvx.scanning import Scan
 from tuner.codegen.hvx.strips import Stencil
+from tuner.codegen.hvx.transforming import Transform
 from tuner.codegen.hvx.turning import Turn
 from tuner.codegen.hvx.writing import TABLE_BYTES
 from tuner.problem.buffers import BufferSpec, ScalarSpec
@@ -154,7 +155,7 @@ class Several(Plan):
 
 
 KINDS: tuple[type[Plan], ...] = (
-    *(Several, Turn, Histogram, Scan, Match, Blocks, Filter, Narrow, Stencil),
+    *(Several, Turn, Histogram, Scan, Match, Blocks, Transform, Filter, Narrow, Stencil),
 )
 """Plans; the first that reads a program makes its code."""
 

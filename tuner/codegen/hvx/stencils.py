@@ -14,7 +14,7 @@ go.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -65,8 +65,8 @@ _PRODUCT_BITS = 15
 """Of the multiplication that rounds (``vmpy(h, h):<<1:rnd:sat``)."""
 _AXES = _ACROSS, _DOWN, _PLANE = range(3)
 """The axes of an output, innermost first."""
-_WORD_BITS, _MOST_RANK = 32, 2
-"""Of filters: bits of sums, and dimensions."""
+_WORD_BITS, _MOST_RANK, _WRAPPED = 32, 2, (16, 32)
+"""Of filters: bits of sums, dimensions, and bits of what may wrap around."""
 _MOST_APART = 4
 """Planes or channels that are each another expression."""
 _MOST_EXPRESSIONS = 16
@@ -230,6 +230,7 @@ class _Reading:
 
     _most_short = 33
     """Steps of a reduction that are written out, rather than taken for those of a row."""
+    _most_steps = _MOST_STEPS
 
     def __init__(
         self, program: Program, shapes: Mapping[str, tuple[int, ...]], cell: Cell = _ALONE
@@ -348,7 +349,7 @@ class _Reading:
             parts = [made[part] for part in node.parts]
             made[node] = value = self._node(stage, node, parts, scope)
             self._steps += len(value.pixel.parts) if isinstance(value, _Number) else 0
-            if self._steps > _MOST_STEPS:
+            if self._steps > self._most_steps:
                 raise NotAStencilError("it is too large when its stages are written into another")
         return made[root]
 
@@ -602,7 +603,7 @@ class _Filter(_Reading):
         return found.pixel if found.bits >= kind.bits else self._plain(found, kind)
 
     def _plain(self, value: _Number, kind: Type) -> Pixel:
-        if kind.bits == value.bits == _WORD_BITS and not _holds(kind, value.pixel):
+        if kind.bits in _WRAPPED and value.bits >= kind.bits and not _holds(kind, value.pixel):
             return Pixel("wrapped", str(kind), (value.pixel,), kind.low, kind.high)
         return super()._plain(value, kind)
 
@@ -648,10 +649,46 @@ class _Filter(_Reading):
             for part, by in zip(one.parts, weights, strict=True):
                 made += self._times(part, other) * by
             return made
-        if (one.kind, other.kind) != ("pixel", "tap"):
+        if other.kind != "tap" or one.kind in ("tap", "times"):
             raise NotAStencilError("it multiplies samples by one another")
         ends = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
         return Pixel("times", None, (one, other), min(ends), max(ends))
+
+
+class _Blocks(_Filter):
+    """A transform of square blocks as it is read: each element of a block by itself."""
+
+    _most_steps = 6 * _MOST_STEPS
+
+    def block(self, side: int) -> Iterator[tuple[int, int, Pixel]]:
+        """Row, column and value of each element of blocks with ``side`` rows. An image is blocks
+        side by side; an output of four dimensions has rows of them, then their own rows."""
+        (name,) = self._program.outputs
+        stage = self._program.stage_of(name)
+        (kind,), rank = stage.types, len(stage.axes)
+        self._require(kind, min(rank, _MOST_RANK))
+        if rank not in (2, 4) or self._program.scalars or len(stage.arrays) > 1:
+            raise NotAStencilError("it makes no image of blocks, nor rows of them")
+        for row, column in product(range(side), repeat=2):
+            if rank == 2:
+                places = [_Place(((_DOWN, side),), row), _Place(((_ACROSS, side),), column)]
+            else:
+                places = [_Place(((axis, 1),)) for axis in (_DOWN, _ACROSS)]
+                places += [_Place((), row), _Place((), column)]
+            yield row, column, self._stored(self._call(name, tuple(places)), kind)
+
+
+@lru_cache(maxsize=_KEPT)
+def block_of(
+    program: Program, given: Shapes, side: int
+) -> tuple[tuple[int, int, Pixel], ...] | NotAStencilError:
+    """The elements of an output's blocks, as of :func:`filter_of`."""
+    try:
+        return tuple(_Blocks(program, dict(given)).block(side))
+    except NotAStencilError as error:
+        return error
+    except _DividedError:
+        return NotAStencilError(f"its blocks do not have {side} rows and columns")
 
 
 @lru_cache(maxsize=_KEPT)

@@ -83,13 +83,22 @@ def matched(_: hl.ImageParam) -> hl.Func:
     return out
 
 
-MAKERS = (slope, steepness, negative, equalised, turned, sums, matched)
+def sharpened(image: hl.ImageParam) -> hl.Func:
+    """Its sums take words, of images that are larger."""
+    out, larger = hl.Func("sharpened"), image_of(f"larger_{image.name()}")
+    first, second, other = (hl.i32(larger[at]) for at in ((X, Y), (X + 1, Y), (X + 2, Y + 1)))
+    sums = second * 900 - first * 290 - other * 98
+    out[X, Y] = hl.u8_sat(sums >> 9)
+    return out
+
+
+MAKERS = (sharpened, slope, steepness, negative, equalised, turned, sums, matched)
 
 
 def problem_of(dice: random.Random, count: int, contract: Contract) -> Problem:
     """That of ``count`` outputs, of one image or of two."""
     given = [image_of("image"), image_of("other")]
-    makers = dice.sample(MAKERS if contract is Contract.STATIC else MAKERS[:4], count)
+    makers = dice.sample(MAKERS if contract is Contract.STATIC else MAKERS[:5], count)
     outputs = [make(dice.choice(given)) for make in makers]
     kernel = find_kernel(keep_pipeline(hl.Pipeline(outputs)))
     side = dice.choice((128, 256, 384))
