@@ -59,8 +59,8 @@ class Row:
 def drawn(
     kernel: Kernel, contract: Contract, dice: Random, sizes: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Parameters of ``kernel`` at a shape that it accepts under ``contract``: other extents than its
-    ``sizes``, or the default ones, but where those are few, such as planes of colours."""
+    """Parameters of ``kernel`` at a shape that it accepts under ``contract``: extents other than
+    its ``sizes``, or the default ones, but where those are few, such as planes of colours."""
     usual = kernel.workload(sizes).params
     most = kernel.work(usual).total
     extents = [one for one in kernel.params if one.is_extent and not one.is_optional]

@@ -5,7 +5,7 @@ makes HVX operations of the expression, ``sliding`` decides what stays in regist
 and ``writing`` makes C of both. ``narrow`` lays rows that fill no vector side by side for it.
 ``turning`` plans arrays whose axes change places, ``counting`` histograms, ``scanning`` running
 sums, ``matching`` windows against a template, ``blocks`` blocks at shifts, ``filtering`` sums of 8-
-and 16-bit samples in words (``words``), and ``transforming`` transforms of blocks. ``kinds``
-registers them, and makes several outputs each by itself. ``generator`` is the code generator
-``hvx``.
+and 16-bit samples in words (``words``), ``transforming`` transforms of blocks, and ``gathering``
+elements that others choose. ``kinds`` registers them, and makes several outputs each by itself.
+``generator`` is the code generator ``hvx``.
 """

@@ -12,6 +12,7 @@ from tuner.codegen import clang, wrapping
 from tuner.codegen.hvx.blocks import Blocks
 from tuner.codegen.hvx.counting import Histogram
 from tuner.codegen.hvx.filtering import Filter
+from tuner.codegen.hvx.gathering import Gather
 from tuner.codegen.hvx.matching import Match
 from tuner.codegen.hvx.narrow import Narrow
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
@@ -155,7 +156,7 @@ class Several(Plan):
 
 
 KINDS: tuple[type[Plan], ...] = (
-    *(Several, Turn, Histogram, Scan, Match, Blocks, Transform, Filter, Narrow, Stencil),
+    *(Several, Turn, Histogram, Scan, Match, Blocks, Transform, Gather, Filter, Narrow, Stencil),
 )
 """Plans; the first that reads a program makes its code."""
 
