@@ -18,7 +18,7 @@ from typing import NamedTuple, Self
 from tuner.codegen import wrapping
 from tuner.codegen.hvx.pixel import places_of, surrounded
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
-from tuner.codegen.hvx.stencils import Cell, pixels_of
+from tuner.codegen.hvx.stencils import pixels_of
 from tuner.codegen.hvx.strips import PREFETCH, Stencil, require_buffers, rows_of
 from tuner.codegen.hvx.writing import bytes_of, ways_to
 from tuner.problem.buffers import BufferSpec, layout_of
@@ -93,8 +93,8 @@ class Narrow(Plan):
         stencil = Stencil(*pixels_of(program, shapes), tuple(specs), problem)
         if stencil.walked[-1] >= stencil.lanes:
             raise NoPlanError("its rows fill vectors")
-        if stencil.cell != Cell():
-            raise NoPlanError("its pixels are each another expression, and its rows fill no vector")
+        if any(stencil.rest):
+            raise NoPlanError("its last cells lack pixels, and its rows fill no vector")
         require_buffers(stencil)
         for spec in specs:
             strides = layout_of(spec, problem.contract, problem.target).strides
@@ -150,8 +150,8 @@ class Narrow(Plan):
             specs[number] = specs[number]._replace(
                 shape=shape, mins=mins if one.is_surrounded else ()
             )
-        out = stencil.output.shape
-        own = (self.rows, lanes)
+        out, cell = stencil.output.shape, stencil.cell
+        own = (self.rows * cell.down, lanes * cell.across)
         specs[-1] = stencil.output._replace(
             shape=(*own, out[-1]) if stencil.are_channels else (*out[:-2], *own)
         )
@@ -253,17 +253,18 @@ class Narrow(Plan):
     def _stored(self, made: BufferSpec) -> Iterator[str]:
         """The rows of the output, each over what the one before has too much."""
         height, width = self.stencil.walked
-        pixel = made.element_bytes * (made.shape[-1] if self.stencil.are_channels else 1)
+        down, cell = self.stencil.cell.down, made.element_bytes * self.stencil.channels
         planes = 1 if self.stencil.are_channels else prod(made.shape[:-2])
+        across = cell * self.stencil.lanes
         yield f"for (int plane = 0; plane < {planes}; ++plane)"
         yield f"for (int band = 0; band < {self.bands}; ++band) {{"
-        yield f"const int row = first + {self.rows} * band, left = {height} - row;"
-        place = f"out + (plane * {height} + row) * {pixel * width}"
-        vectors = f"plane * {self.rows * pixel * self.stencil.lanes} + {pixel * self.pitch} * band"
-        across = pixel * self.stencil.lanes
-        yield f"store_rows({place}, made + {vectors}, {across}, {pixel * width}, "
-        room = f"left * {pixel * width}" + f" + {self.stencil.lanes}" * self.is_small
-        yield f"at_most(left, {self.rows}), {room});"
+        yield f"const int row = {down} * (first + {self.rows} * band);"
+        yield f"const int left = {down * height} - row;"
+        place = f"out + (plane * {down * height} + row) * {cell * width}"
+        vectors = f"plane * {down * self.rows * across} + {cell * self.pitch} * band"
+        room = f"left * {cell * width}" + f" + {self.stencil.lanes}" * self.is_small
+        yield f"store_rows({place}, made + {vectors}, {across}, {cell * width}, "
+        yield f"at_most(left, {down * self.rows}), {room});"
         yield "}"
 
 

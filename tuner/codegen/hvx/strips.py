@@ -118,9 +118,13 @@ class Stencil(Plan):
         is_local = all(one.has_own and one.down == 1 for one in places)
         specs = {one.name: one for one in self.specs} | {"": self.specs[0]}
         # The rows of inputs lie as densely, for one pixel or channel as for several.
+        shapes = [rows_of(specs[one.image], one) for one in places]
         is_dense = all(
-            rows_of(specs[one.image], one)[-2:] == (height, one.step * width) for one in places
+            shape[-2:] == (height, one.step * width)
+            for shape, one in zip(shapes, places, strict=True)
         )
+        if any(len(shape) > 2 for shape in (self.shape, *shapes)):
+            is_dense &= height * width % self.lanes == 0  # each plane begins at a vector boundary
         return is_local and is_dense and height > 1 and not _rows_in(self)
 
     @property

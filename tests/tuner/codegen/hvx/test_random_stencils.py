@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import halide as hl
 import pytest
 
 from tests.rig.random_stencils import cell_of, random_stencil, share_of
+from tests.tuner.codegen.hvx.drawn import by_the_textbook
 from tuner.codegen.hvx.generator import HvxGenerator
 from tuner.conformance.patience import PATIENCE_S
 from tuner.errors import UserError
@@ -94,3 +96,19 @@ def test_no_code_of_hundreds_of_random_stencils_is_wrong(first, is_short):
     seeds = range(first, first + 40)
     refused = checked(seeds, is_short=is_short)
     assert len(refused) <= MOST_REFUSED * len(seeds), refused
+
+
+def negative() -> hl.Func:
+    """Of planes, pixel by pixel: rows may be gone through as one."""
+    x, y, c = (hl.Var(name) for name in "xyc")
+    out = hl.Func("out")
+    out[x, y, c] = 255 - hl.ImageParam(hl.UInt(8), 3, "image")[x, y, c]
+    return out
+
+
+@pytest.mark.slow
+def test_planes_may_begin_off_vector_boundaries():
+    kernel = find_kernel(keep_pipeline(negative()))
+    for width, height in ((61, 14), (129, 3), (100, 32)):
+        problem = kernel.problem({"x": width, "y": height, "c": 3}, Contract.STATIC, TARGET)
+        by_the_textbook(problem)
