@@ -84,16 +84,16 @@ class Transform(Plan):
         if isinstance(found, NotAStencilError):
             raise NoPlanError(str(found))
         kind = I16 if made.dtype == "int16" else U16
-        passes = _passes(found, side, kind)
         places = {one.value for row in found for one in row[2].inner() if one.kind == "pixel"}
+        if any((one.step, one.down, one.plane) != (side, side, None) for one in places):
+            raise NoPlanError(_NONE)
+        passes = _passes(found, side, kind)
         names = {place.image for place in places}
         buffers = {one.name: one for one in program.inputs}
         others = {name for one in passes for name in _inputs_of(one)}
         if len(names) != 1 or {*names, *others} != {*buffers} or names & others:
             raise NoPlanError(_NONE)
         (name,) = names
-        if any((one.step, one.down, one.plane) != (side, side, None) for one in places):
-            raise NoPlanError(_NONE)
         if buffers[name].type.bits != I16.bits or len(buffers[name].axes) != 2:
             raise RefusedError("its blocks are not of an image of halfwords")
         if any(spec.loose or any(spec.mins) for spec in specs):
