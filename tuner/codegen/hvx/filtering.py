@@ -44,6 +44,8 @@ _VECTORS, _ROWS, _KEPT = "hvx_vectors", "hvx_rows", "hvx_kept"
 _CHOICES = (1, 2, 4)
 _MOST_TAPS, _MOST_PRODUCTS = 256, 600
 _STEPS = (1, 2, 4)
+_BAND = 32
+"""Rows of the output whose rows of an image are copied with their edges at once."""
 _MOST_KEPT = 8
 """Vectors that may stay in registers from one block to the next."""
 
@@ -76,6 +78,8 @@ class Filter(Plan):
     samples: tuple[int, int]
     weights: Type | None
     image: int
+    repeats: bool
+    """Whether the image's edges are: bands of its rows are copied with them."""
     specs: tuple[BufferSpec, ...]
     problem: Problem
 
@@ -106,15 +110,17 @@ class Filter(Plan):
         least = [(spec.mins or (0,) * len(spec.shape)) for spec in specs]
         if any(any(one) for spec, one in zip(specs, least, strict=True) if spec.name in others):
             raise RefusedError("its taps do not begin at 0")
-        if not all(place.within or place.has_own for place in places):
-            raise RefusedError("it repeats edges")
+        number = [one.name for one in program.inputs].index(name)
+        repeats = [not (one.within or one.has_own) or one.is_clamped for one in places]
+        if any(repeats) and (any(one.within for one in places) or any(least[number])):
+            raise RefusedError("it repeats some edges, or those of an image that begins elsewhere")
         if places[0].step not in _STEPS or any(place.plane is not None for place in places):
             raise RefusedError(f"it goes on by {places[0].step} samples, not {_STEPS}")
         if len(taps) > _MOST_TAPS:
             raise RefusedError(f"it has {len(taps)} taps, more than {_MOST_TAPS}")
         weights = next((buffers[one].type for one in others), None)
-        number = [one.name for one in program.inputs].index(name)
-        plan = cls(taps, ending, (own.low, own.high), weights, number, tuple(specs), problem)
+        samples = own.low, own.high
+        plan = cls(taps, ending, samples, weights, number, any(repeats), tuple(specs), problem)
         plan._require_rows()
         return plan
 
@@ -123,6 +129,13 @@ class Filter(Plan):
         if made[-1] < self.outputs_of(self.choices[0]) or self.has < self.per:
             raise RefusedError(f"its rows have {made[-1]} sums, fewer than a vector")
         given = self.specs[self.image].shape
+        if self.repeats:
+            inside = min(self.has, given[-1] - self.left) - max(0, -self.left)
+            if inside < self.per:
+                raise RefusedError(
+                    f"its image's rows have {given[-1]} samples, fewer than a vector"
+                )
+            return
         *above, _ = given
         needed = self.step * (made[-1] - 1) + self.most + 1
         below = self.taps[0].place.down * (made[0] - 1) + self.rows if len(given) > 1 else 0
@@ -200,12 +213,16 @@ class Filter(Plan):
     def begins(self) -> tuple[int, int]:
         """Row and column of the image's buffer at the first tap of the first output."""
         spec = self.specs[self.image]
+        if self.repeats:
+            return 0, 0  # of a band
         *rows, column = spec.mins or (0,) * len(spec.shape)
         return self.top - (rows[0] if rows else 0), self.left - column
 
     @property
     def has(self) -> int:
         """Samples of a row from there on."""
+        if self.repeats:
+            return self.step * (self.specs[-1].shape[-1] - 1) + self.most + 1
         return self.specs[self.image].shape[-1] - self.begins[1]
 
     @property
@@ -232,6 +249,8 @@ class Filter(Plan):
 
     def is_aligned(self, number: int, column: int = 0) -> bool:
         """Whether rows of a buffer begin at vectors from a ``column`` on."""
+        if self.repeats and number == self.image:
+            return True
         spec, contract = self.specs[number], self.problem.contract
         lanes = self.problem.target.lanes(spec.element_bytes)
         strides = layout_of(spec, contract, self.problem.target).strides
@@ -287,7 +306,8 @@ class Filter(Plan):
         chosen = config.integer(_VECTORS), config.integer(_ROWS)
         is_static = self.problem.contract is Contract.STATIC
         each = [chosen] if is_static else [*dict.fromkeys((chosen, (self.choices[0], 1)))]
-        functions = [_NEAR.format(type=self._element, per=self.per)]
+        own = {"type": self._element, "per": self.per, "left": self.left}
+        functions = [_NEAR.format(**own), *([_REPEATED.format(**own)] if self.repeats else [])]
         for vectors, rows in each:
             functions += _Block(self, vectors, rows, config.text(_KEPT) == "yes").function()
         return "\n".join(self._loops(each)), "\n".join(functions)
@@ -314,24 +334,47 @@ class Filter(Plan):
         stride = "0" if len(self.specs[self.image].shape) == 1 else f"{name}_stride_1"
         out_stride = "0" if is_flat else "output_stride_1"
         yield f"const int width = output_extent_0, height = {1 if is_flat else 'output_extent_1'};"
-        yield f"const int has = {name}_extent_0 - {column};"
+        needed = f"{self.step} * (width - 1) + {self.most + 1}"
+        yield f"const int has = {needed if self.repeats else f'{name}_extent_0 - {column}'};"
         if self.problem.contract is not Contract.STATIC:
             wrong = [f"width < {self.outputs_of(each[-1][0])}", f"has < {self.per}"]
-            wrong.append(f"has < {self.step} * (width - 1) + {self.most + 1}")
+            if self.repeats:
+                inside = f"at_most(has, {name}_extent_0 - {self.left}) - {max(0, -self.left)}"
+                wrong.append(f"{inside} < {self.per}")
+            else:
+                wrong.append(f"has < {needed}")
             if stride != "0":
-                wrong.append(f"{name}_extent_1 < {self.down} * (height - 1) + {row + self.rows}")
+                below = 1 if self.repeats else f"{self.down} * (height - 1) + {row + self.rows}"
+                wrong.append(f"{name}_extent_1 < {below}")
             yield from (f"if ({one}) return CONSTRAINT_VIOLATED;" for one in wrong)
             yield from self._has_taps()
         yield "CHECKED"
         yield from self._packed()
+        rows_of_band = self.down * (_BAND - 1) + self.rows
+        if self.repeats:
+            yield f"const int pitch = (has + {self.per - 1}) / {self.per} * {self.per};"
+            yield f"{self._element} *band = scratch({rows_of_band} * pitch * sizeof(*band));"
         for vectors, rows in each:
+            call = f"filtered_{vectors}_{rows}"
             yield f"if (width >= {self.outputs_of(vectors)} && height >= {rows}) {{"
-            yield f"for (int y = 0; y < height; y += {rows}) {{"
-            yield f"const int at = at_most(y, height - {rows});"
-            place = f"{name} + ({self.down} * at + {row}) * {stride} + {column}"
-            out = f"output + at * {out_stride}, {out_stride}"
-            yield f"filtered_{vectors}_{rows}({place}, {stride}, has, {out}, width, words);"
-            yield "}\nreturn 0;\n}"
+            if self.repeats:
+                yield f"for (int first = 0; first < height; first += {_BAND}) {{"
+                yield f"const int top = at_most(first, height - {rows});"
+                yield f"const int count = at_most(height - top, {_BAND});"
+                begin, end = f"{self.down} * top + {self.top}", f"{name}_extent_1 - 1"
+                yield f"for (int y = 0; y < {self.down} * (count - 1) + {self.rows}; ++y)"
+                source = f"{name} + clamped({begin} + y, 0, {end}) * {stride}"
+                yield f"repeat_edges({source}, {name}_extent_0, band + y * pitch, has);"
+            else:
+                yield "const int top = 0, count = height;"
+            yield f"for (int y = 0; y < count; y += {rows}) {{"
+            yield f"const int at = at_most(y, count - {rows});"
+            place = f"{name} + ({self.down} * at + {row}) * {stride} + {column}, {stride}"
+            if self.repeats:
+                place = f"band + {self.down} * at * pitch, pitch"
+            out = f"output + (top + at) * {out_stride}, {out_stride}"
+            yield f"{call}({place}, has, {out}, width, words);"
+            yield "}\nreturn 0;\n}" if not self.repeats else "}\n}\nreturn 0;\n}"
 
     def _has_taps(self) -> Iterator[str]:
         """Refuses fewer taps than there are in the program."""
@@ -367,6 +410,20 @@ _NEAR = """/* The vector at a place of a row; of what lies beyond its end, anyth
 static inline __attribute__((always_inline)) V near(const {type} *row, int at, int has) {{
     const int from = at_most(at, has - {per});
     return HVX(vror)(*(const VU *)(row + from), (at - from) * (int)sizeof({type}));
+}}
+"""
+
+
+_REPEATED = """/* Copies a row from a column on, with its first and last samples beyond its ends. */
+static void repeat_edges(const {type} *row, int extent, {type} *to, int has) {{
+    enum {{ left = {left}, begin = left < 0 ? -left : 0 }};
+    const int end = at_most(has, extent - left);
+    for (int n = begin; n < end; n += {per}) {{
+        const int at = at_most(n, end - {per});
+        *(VU *)(to + at) = *(const VU *)(row + left + at);
+    }}
+    for (int n = 0; n < begin; ++n) to[n] = row[0];
+    for (int n = end; n < has; ++n) to[n] = row[extent - 1];
 }}
 """
 

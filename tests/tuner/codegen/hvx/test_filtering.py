@@ -70,9 +70,11 @@ def window(
     at: tuple[int, int] = (0, 0),
     ending: str = "u8",
     shift: int = 8,
+    repeats: bool = False,
 ) -> hl.Func:
     """A filter of numbers over rows."""
     image, out = hl.ImageParam(samples, 2, "image"), hl.Func("out")
+    image = hl.BoundaryConditions.repeat_edge(image) if repeats else image
     total = hl.i32(3)
     for dy, row in enumerate(table):
         for dx, weight in enumerate(row):
@@ -112,8 +114,11 @@ def drawn_problem(dice: random.Random) -> Problem:
         table = [[dice.choice((0, 1, -1)) * dice.randint(1, most) for _ in across] for _ in down]
         table[0][0], table[-1][-1] = table[0][0] or most, 30_000
     at = dice.randint(0, len(across) - 1), dice.randint(0, len(down) - 1)
-    made = window(table, samples=samples, steps=steps, at=at, ending=ending, shift=shift)
-    sizes = {"x": dice.choice((256, 300, 513)), "y": dice.choice((4, 5, 11))}
+    repeats = dice.random() < 0.4
+    made = window(
+        table, samples=samples, steps=steps, at=at, ending=ending, shift=shift, repeats=repeats
+    )
+    sizes = {"x": dice.choice((256, 300, 513)), "y": dice.choice((4, 5, 11, 37))}
     return problem_of(made, sizes, contract)
 
 
@@ -164,6 +169,12 @@ def test_taps_that_overflow_wrap_and_others_may_saturate_on_the_way():
     assert "vmpyhsat_acc" in code(1000)
     assert "vmpyhv_acc" in code(32767)
     assert "sat_acc" not in code(32767)
+
+
+def test_a_filter_of_few_samples_is_no_transform_of_blocks():
+    made = window([[30_000] * 3], steps=(4, 1), ending="i16")
+    problem = problem_of(made, {"x": 256, "y": 4})
+    assert isinstance(plan_of(find_kernel(problem.workload.kernel), problem), Filter)
 
 
 @pytest.mark.parametrize(
