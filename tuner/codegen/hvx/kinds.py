@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
@@ -37,9 +37,13 @@ _ASKED = (ScalarSpec("is_asked", "int32", 0),)
 _IS_ASKED = "#undef CHECKED\n#define CHECKED if (is_asked) return 0;"
 _IS_CALLED = "#undef CHECKED\n#define CHECKED"
 _DEFINED = re.compile(
-    r"^static (?:const |inline |__attribute__\(\(\w+\)\) )*\w+ \*?(\w+)(?=[(\[])", re.MULTILINE
+    r"^(?:static|INLINE) (?:const |inline |__attribute__\(\(\w+\)\) )*\w+ \*?(\w+)(?=[(\[])"
+    r"|^#define (\w+)|^typedef \w+ (\w+);|^struct (\w+)(?= \{)|^[A-Z]+\((\w+), ",
+    re.MULTILINE,
 )
-"""The names of functions and tables."""
+"""The names of functions and tables, macros, types, and functions that macros make."""
+_ENUMERATED = re.compile(r"^enum \{(.*?)\}", re.MULTILINE | re.DOTALL)
+_NUMBER = re.compile(r"\b[A-Z][A-Z_]+(?= =)")
 
 
 @lru_cache(maxsize=_KEPT)
@@ -90,12 +94,9 @@ class Several(Plan):
                 raise refused(f"of its output {name}: {plan}")
             named = (spec._replace(name=outer.get(spec.name, _TABLE)) for spec in used)
             parts.append(_Part(plan, tuple(named)))
-        kinds = [one for part in parts for one in _headers(part.plan)]
-        if len({*kinds}) < len(kinds):
-            raise RefusedError(
-                "two of its outputs are histograms, running sums, turned arrays or windows"
-            )
-        parts.sort(key=lambda part: Histogram not in _headers(part.plan))
+        parts.sort(key=lambda part: not _counts(part.plan))
+        if problem.contract is not Contract.STATIC and len(parts) > 1 and _counts(parts[1].plan):
+            raise RefusedError("two of its outputs are histograms, which may be refused late")
         return cls(tuple(parts), problem)
 
     @property
@@ -124,7 +125,7 @@ class Several(Plan):
             *given, made = part.specs
             local = [one._replace(name=f"input{n}") for n, one in enumerate(given)]
             local.append(made._replace(name="output"))
-            names = {name: f"{name}_of_{number}" for name in _DEFINED.findall(before)}
+            names = {name: f"{name}_of_{number}" for name in _defined(before)}
             text = wrapping.function("part", self.problem, local, inner, _ASKED, is_apart=True)
             names["part"] = f"part_{number}"
             functions += [_renamed(before, names), _IS_ASKED, _renamed(text, names), _IS_CALLED]
@@ -161,11 +162,20 @@ KINDS: tuple[type[Plan], ...] = (
 """Plans; the first that reads a program makes its code."""
 
 
-def _headers(plan: Plan) -> list[type[Plan]]:
-    """The kinds in ``plan`` whose C begins with what can be there once."""
-    if isinstance(plan, Several):
-        return [one for part in plan.parts for one in _headers(part.plan)]
-    return [] if isinstance(plan, Filter | Narrow | Stencil) else [type(plan)]
+def _counts(plan: Plan) -> bool:
+    """Whether it is a histogram, or has one."""
+    parts = plan.parts if isinstance(plan, Several) else ()
+    return isinstance(plan, Histogram) or any(_counts(part.plan) for part in parts)
+
+
+def _defined(text: str) -> Iterator[str]:
+    """The names that ``text`` defines for what follows it: not macros that it undefines."""
+    for found in _DEFINED.finditer(text):
+        name = found[found.lastindex or 0]
+        if f"#undef {name}\n" not in text:
+            yield name
+    for found in _ENUMERATED.finditer(text):
+        yield from _NUMBER.findall(found[1])
 
 
 def _by_a_table(program: Program) -> list[Program]:

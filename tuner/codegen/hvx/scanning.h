@@ -62,8 +62,8 @@ static inline __attribute__((always_inline)) void columns(
 }
 
 /* Some rows. What is no whole vector comes first, and the next vector begins behind it. */
-#define ROWS(rows)                                                                                 \
-    static __attribute__((noinline)) void rows_##rows(                                             \
+#define ROWS(name, rows)                                                                           \
+    static __attribute__((noinline)) void name(                                                    \
         const uint8_t *restrict in, int in_stride, const uint32_t *restrict above,                 \
         uint32_t *restrict out, int out_stride, int width) {                                       \
         V before[rows] = {0};                                                                      \

@@ -73,7 +73,7 @@ class Scan(Plan):
             f"enum {{ ACROSS = {int(0 in self.along)}, DOWN = {int(1 in self.along)} }};",
             f"typedef {'V' if self.is_aligned else 'VU'} P;",
             _FUNCTIONS.read_text().replace("{LANES_OF_LAST}", f"{{{to_last}}}"),
-            *(f"ROWS({count})" for count in {rows, 1}),
+            *(f"ROWS(rows_{count}, {count})" for count in {rows, 1}),
         ]
         return "\n".join(self._loops(rows)), "\n".join(functions)
 
