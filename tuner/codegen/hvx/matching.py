@@ -15,7 +15,6 @@ from typing import Self
 
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.problem.buffers import BufferSpec
-from tuner.problem.contract import Contract
 from tuner.program.bounds import Bounds
 from tuner.program.expressions import Binary, Cast, Constant, Expr, Load, Variable
 from tuner.program.inlining import inlined, is_copy
@@ -78,8 +77,8 @@ class Match(Plan):
         is_whole = len(stage.places) == len(along) == len(taps) == len(windows) == 2
         if not is_whole or pixels != across:
             raise NoPlanError("its windows are not as the template lies")
-        if problem.contract is not Contract.STATIC or program.scalars:
-            raise RefusedError("windows against a template have code without scalars, static only")
+        if program.scalars:
+            raise RefusedError("windows against a template have code without scalars")
         if any(spec.loose or any(spec.mins) for spec in specs):
             raise RefusedError("its buffers are loose, or do not begin at 0")
         begins, ends = zip(*(windows[one] for one in along), strict=True)
@@ -123,7 +122,7 @@ class Match(Plan):
             *self._added(),
             _FUNCTIONS.read_text(),
         ]
-        return "\n".join(self._loops()), "\n".join(functions)
+        return "\n".join(self._loops(config.integer(_ROWS))), "\n".join(functions)
 
     def _added(self) -> Iterator[str]:
         """How four pixels of each lane are added with a word of the template."""
@@ -137,9 +136,15 @@ class Match(Plan):
         difference = "HVX(vabsdiffub)(pixels, HVX(lvsplatw)(word))"
         yield f"    HVX(vrmpyub_acc)(sum, {difference}, ONES(group))"
 
-    def _loops(self) -> Iterator[str]:
+    def _loops(self, rows: int) -> Iterator[str]:
         image, template = f"input{1 - self.template}", f"input{self.template}"
         bias = "-128 * sum" if self.has_signed_pixels else "0 * sum"
+        wrong = ["output_extent_0 < PLACES", f"output_extent_1 < {rows}"]
+        for dimension, taps in enumerate((self.width, self.height)):
+            wrong.append(f"{template}_extent_{dimension} < {taps}")
+            needed = f"output_extent_{dimension} + {taps - 1}"
+            wrong.append(f"{image}_extent_{dimension} < {needed}")
+        yield f"if ({' || '.join(wrong)}) return CONSTRAINT_VIOLATED;"
         yield "CHECKED"
         yield "uint32_t *taps = scratch(TAPS_DOWN * WORDS_ACROSS * sizeof(uint32_t));"
         yield f"const int sum = packed((const TAP *){template}, {template}_stride_1, taps);"

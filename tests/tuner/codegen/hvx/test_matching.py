@@ -55,9 +55,10 @@ def drawn_problem(dice: random.Random) -> Problem:
     extents = dice.choice((128, 129, 200, 300)), dice.choice((1, 2, 5, 12))
     window = dice.choice((1, 2, 3, 4, 7, 9, 16, 33)), dice.choice((1, 2, 3, 5, 16))
     kinds = (dice.choice((U8, I8)), dice.choice((U8, I8)))
+    contract = dice.choice((Contract.STATIC, Contract.NONE, Contract.HOST))
     if dice.random() < 0.4:
-        return problem(extents, window, (U8, U8), way="difference")
-    return problem(extents, window, kinds)
+        return problem(extents, window, (U8, U8), way="difference", contract=contract)
+    return problem(extents, window, kinds, contract=contract)
 
 
 def require_matched(seed: int) -> None:
