@@ -32,9 +32,12 @@ class Derivation(ABC):
         """That of ``program``, for ``sizes`` and all others. Imports Halide."""
 
     @abstractmethod
-    def derived(self, kernel: Kernel, params: Mapping[str, int]) -> tuple[Kernel, dict[str, int]]:
-        """The pipeline of ``kernel``, as a kernel of its own, and the parameters of that. Takes a
-        second for the first problem, and milliseconds for each further shape."""
+    def derived(
+        self, kernel: Kernel, params: Mapping[str, int], lanes: int = 0
+    ) -> tuple[Kernel, dict[str, int]]:
+        """The pipeline of ``kernel``, as a kernel of its own, for vectors of ``lanes`` bytes, and
+        the parameters of that. Takes a second for the first problem, and milliseconds for each
+        further shape."""
 
     @abstractmethod
     def attached(self, name: str, attachment: Mapping[str, Any]) -> Kernel:
@@ -119,7 +122,8 @@ class DerivedKernel(Kernel):
 
     def _derived(self, problem: Problem) -> tuple[Kernel, Problem]:
         """The pipeline as a kernel, and ``problem`` with its parameters."""
-        derived, sizes = derivation().derived(self, problem.workload.params)
+        lanes = problem.target.lanes(1)
+        derived, sizes = derivation().derived(self, problem.workload.params, lanes)
         workload = Workload(self.name, self.version, sizes)
         return derived, Problem(workload, problem.contract, problem.target)
 

@@ -40,7 +40,7 @@ def inlined(program: Program, takes: Callable[[Stage], bool]) -> Program:
 
     stages = []
     for stage in program.stages:
-        made = _rewritten(stage, read)
+        made = respelled(stage, read)
         is_kept = bool(stage.updates) or len(stage.arrays) > 1 or stage.name in program.outputs
         if not is_kept and takes(made):
             gone[made.name] = made
@@ -58,6 +58,13 @@ def is_small(program: Program) -> Callable[[Stage], bool]:
 def is_idle(program: Program) -> Callable[[Stage], bool]:
     """Whether no element of a stage saves any work: it only copies, at places that need none, or
     has each element read once."""
+    is_passed_on = is_read_once(program)
+    small = is_small(program)
+    return lambda stage: small(stage) and (is_copy(stage) or is_passed_on(stage))
+
+
+def is_read_once(program: Program) -> Callable[[Stage], bool]:
+    """Whether each element of a stage is read once."""
     reads = _reads(program)
     once = {
         load.source
@@ -65,8 +72,7 @@ def is_idle(program: Program) -> Callable[[Stage], bool]:
         for load in loads_in(*stage.values)
         if not stage.updates and reads[load.source] == 1 and _steps_alike(load, stage)
     }
-    small = is_small(program)
-    return lambda stage: small(stage) and (is_copy(stage) or stage.name in once)
+    return lambda stage: stage.name in once
 
 
 def _reads(program: Program) -> Counter[str]:
@@ -103,7 +109,7 @@ def _steps_alike(load: Load, stage: Stage) -> bool:
     return len(found) == len(load.indices) and found == set(stage.places)
 
 
-def _rewritten(stage: Stage, rule: Callable[[Expr], Expr]) -> Stage:
+def respelled(stage: Stage, rule: Callable[[Expr], Expr]) -> Stage:
     """``stage`` with ``rule`` applied to all that it computes."""
 
     def each(expressions: Sequence[Expr]) -> tuple[Expr, ...]:

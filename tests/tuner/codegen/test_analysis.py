@@ -154,6 +154,16 @@ def test_what_vectors_cannot_do_is_told():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_indices_name_is_seen(kept):
+    """Halide names what several of them are made of."""
+    place = "hl.clamp(2 * x + 3, 0, 63)" if kept else "2 * x + 3"
+    text = f"at = {place}\nh = hl.Func('h')\nh[x, y] = image[at, y] ^ image[at, y + 1]\n"
+    (out,) = analyse_pipeline(made(f"{text}out = hl.Pipeline(h)"), {"x": 64}).facts.stages
+    assert (out.ended, out.clamped, dict(out.strided)) == (kept, False, {"y": 2})
+
+
+@pytest.mark.slow
 def test_scalars_have_values_and_decide_what_is_read():
     data = made(
         "h = hl.Func('h')\nh[x, y] = image[x + hl.i32(gain), y] * gain\nout = hl.Pipeline(h)"

@@ -101,6 +101,32 @@ def test_a_space_has_the_unscheduled_pipeline_and_a_textbook_schedule(facts):
     assert Space.from_dict(space.as_dict()).digest == space.digest
 
 
+POOLED = {"dimensions": ("c", "x", "y"), "extents": (128, 16, 16)}
+
+
+@pytest.mark.parametrize("whole_bytes", [None, 1])
+def test_a_tile_of_pixels_reaches_both_ways(whole_bytes):
+    facts = pipeline(stage("out", **POOLED))
+    space = derived_space("pipeline:test", facts, TARGET, whole_bytes)
+    config = space.nearest_config({"lanes": 128, "tile_rows": 4, "walk": "down", "tile_planes": 4})
+    made = derived_schedule(facts, TARGET, config, whole_bytes)
+    unrolled = {one.args[0] for one in made if one.op == "unroll"}
+    assert {"x_i", "y_i"} <= unrolled
+    alone = derived_space("pipeline:test", pipeline(stage("a"), stage("out", **POOLED)), TARGET)
+    assert "tile_planes" not in {knob.name for knob in alone.knobs}
+
+
+@pytest.mark.parametrize("whole_bytes", [None, 1])
+@pytest.mark.parametrize("channels", [16, 24, 100])
+def test_rows_that_fill_no_vector_are_stored_in_part(whole_bytes, channels):
+    short = {**POOLED, "extents": (channels, 9, 9)}
+    for ended in (True, False):
+        facts = pipeline(stage("out", **short, ended=ended))
+        space = derived_space("pipeline:test", facts, TARGET, whole_bytes)
+        found = {knob.name: knob.choices for knob in space.knobs}
+        assert (found.get("tail_x") == ("predicate_stores",)) == ended
+
+
 def test_stages_are_computed_before_those_that_read_them():
     """What is inline passes on what it reads to its own readers."""
     readers = {"first": ("second", "third"), "second": ("third",), "third": ()}

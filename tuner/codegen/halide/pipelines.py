@@ -7,6 +7,7 @@ shifts by as many bits as there are), and bounds do not exclude it, Halide is gi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,23 @@ def serialized(bounds: Bounds) -> bytes:
         hl.Pipeline(list(pipeline_of(bounds, is_open=True).outputs))
     )
     return written
+
+
+_WIDE = 16
+_FACTOR_BITS = 15
+"""Of HVX's products that round (``vmpyh:<<1:rnd:sat``)."""
+
+
+@cache
+def _factor(most: int, number: int) -> int:
+    """The factor in ``2**-15`` that makes means of ``number`` values of all sums up to ``most``; 0
+    if there is none."""
+    factor = ((1 << _FACTOR_BITS) + number // 2) // number
+    if max(most, factor) >= 1 << _FACTOR_BITS:
+        return 0
+    sums = np.arange(most + 1, dtype=np.int64)
+    means = (sums * factor + (1 << _FACTOR_BITS - 1)) >> _FACTOR_BITS
+    return factor if np.array_equal(means, (sums + number // 2) // number) else 0
 
 
 class Writer:
@@ -222,6 +240,8 @@ class Writer:
     def _note(self, scope: Any, roots: Sequence[Expr]) -> None:
         """Notes shifts by amounts that Halide leaves undefined, and what it has functions for."""
         for node, within in computed(scope, roots) if scope is not None else ():
+            if isinstance(node, Binary) and node.operator == "//":
+                self._note_mean(node, within)
             if isinstance(node, Cast) and node.saturates and isinstance(node.operand, Binary):
                 self._note_saturating(node, node.operand, within)
             if isinstance(node, Binary) and node.operator in SHIFTS:
@@ -260,6 +280,39 @@ class Writer:
                     one, hl.cast(one.type(), hl.abs(more) if more.type().is_int() else more)
                 ),
             )
+
+    def _note_mean(self, node: Binary, within: Any) -> None:
+        """A sum divided by its number of terms, to the nearest: one product that rounds, where that
+        is as exact."""
+        total, number = node.parts
+        if not (isinstance(total, Binary) and total.operator == "+" and node.type.bits == _WIDE):
+            return
+        value, half = total.parts
+        if not (isinstance(number, Constant) and isinstance(half, Constant)):
+            return
+        over, by = within.of(value), number.value
+        factor = _factor(over.high, by) if half.value == by // 2 and over.low >= 0 < by else 0
+        if factor and self._is_alike:
+            hl, kind = self._hl, self._type(node.type)
+            self._known[node] = (
+                (value,),
+                lambda one: hl.cast(
+                    kind,
+                    hl.rounding_mul_shift_right(
+                        hl.cast(hl.Int(_WIDE), one), hl.i16(factor), hl.u16(_FACTOR_BITS)
+                    ),
+                ),
+            )
+
+    @cached_property
+    def _is_alike(self) -> bool:
+        """Whether values have the same bounds at all sizes: none follows from where it is, nor from
+        how many others there are."""
+        stages = self._program.stages
+        values = [value for stage in stages for value in stage.values]
+        found = ordered(values, lambda one: () if isinstance(one, Load) else one.parts)
+        is_free = not any(isinstance(one, Variable) for one in found)
+        return is_free and not any(stage.updates for stage in stages)
 
     def _all(self, roots: Iterable[Expr], known: Mapping[str, Any]) -> list[Any]:
         made: dict[Expr, Any] = {}

@@ -50,7 +50,12 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
         stage.split(y, f"{y}_o", f"{y}_i", rows, tail(config, "tail_y"))
     unroll = config.integer("unroll")
     stage.split(x, f"{x}_o", f"{x}_i", lanes * unroll, tail(config, "tail_x"))
-    inner, outer = [f"{x}_i"], list(role.outer)
+    inner, outer, plane = [f"{x}_i"], list(role.outer), roles.plane
+    if plane is not None:
+        planes = config.integer("tile_planes")
+        stage.split(plane, f"{plane}_o", f"{plane}_i", planes, tail(config, "tail_planes"))
+        outer[outer.index(plane)] = f"{plane}_o"
+        inner.append(f"{plane}_i")
     strip = output_strip(roles, config)
     if strip is not None:
         strip.cut(stage)
@@ -66,11 +71,17 @@ def _schedule_output(steps: Steps, roles: Roles, config: Config) -> None:
     if y is None:
         stage.reorder(*inner, f"{x}_o", *outer)
     elif goes_down:
-        stage.reorder(*inner, f"{y}_i", f"{y}_o", f"{x}_o", *outer).unroll(f"{y}_i")
+        inside = [f"{plane}_o"] if plane is not None else []
+        around = [one for one in outer if one not in inside]
+        stage.reorder(*inner, f"{y}_i", f"{y}_o", *inside, f"{x}_o", *around)
+        if config.get("walk") != "across":
+            stage.unroll(f"{y}_i")
     elif "walk" in config and config.text("walk") == "down":
         stage.reorder(*inner, f"{y}_i", f"{x}_o", f"{y}_o", *outer).unroll(f"{y}_i")
     else:
         stage.reorder(*inner, f"{x}_o", f"{y}_i", f"{y}_o", *outer)
+    if plane is not None:
+        stage.unroll(f"{plane}_i")
     if role.channel is not None and channels == "unrolled":
         stage.unroll(role.channel)
     elif role.channel is not None and channels == "vectors":
@@ -161,7 +172,7 @@ def _write_out_once(stage: Stage, role: Role, loops: Iterable[str]) -> None:
     """Has loops around vectors take edges as they come. Halide writes them out again for where they
     meet one, and there leaves the loop over vectors whole: clamped loads become look-ups, which
     read beyond an input's end."""
-    for loop in loops if role.facts.clamped else ():
+    for loop in loops if role.facts.clamped or role.facts.ended else ():
         stage.never_partition(loop)
 
 

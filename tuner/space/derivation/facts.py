@@ -62,7 +62,7 @@ class StageFacts:
     those of any integer of at most 32 bits met in its definitions, its operands included. ``reads``
     counts how often each other stage is read, seen through stages that always stay inline.
     ``clamped`` is true if widening what is computed of it reads no input, nor another output,
-    beyond its ends, whatever its producers do.
+    beyond its ends, whatever its producers do; ``ended`` if widening it along its rows does not.
     ``operations`` measures its definitions. ``divides`` are the dimensions, ``*`` for all, along
     which it has no vectors, because it divides 32 bits by other than powers of two, or Halide makes
     wrong code or none of them (``_wrong_in_vectors`` of the analysis). ``strided``
@@ -101,6 +101,7 @@ class StageFacts:
     inputs: tuple[str, ...] = ()
     chooses: tuple[str, ...] = ()
     repeats: bool = False
+    ended: bool = False
 
     @property
     def elements(self) -> int:

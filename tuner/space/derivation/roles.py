@@ -228,6 +228,14 @@ class Roles:
         and vectors fill as many registers as there are."""
         return len(self.facts.stages) == 1 and self.output.row is not None
 
+    @property
+    def plane(self) -> str | None:
+        """The output's dimension beyond its rows, if tiles may reach along it too, as those of
+        pixels do whose channels are vectors: windows overlap both ways."""
+        others = [one for one in self.output.outer if one != self.output.channel]
+        is_long = self.is_alone and others and self.output.extent(others[0]) > 1
+        return others[0] if is_long else None
+
     @cached_property
     def all(self) -> tuple[Role, ...]:
         """In the order of computation."""
@@ -274,20 +282,23 @@ class Roles:
 
     def _vector_of(self, stage: StageFacts) -> str | None:
         """The first dimension long enough for a quarter of a vector that all definitions leave
-        alone; otherwise one that the first definition has. None that goes from row to row where
-        reductions along the rows have vectors, nor for a scan along them: to gather elements takes
-        longer than to add them one by one."""
+        alone; otherwise one that the first definition has, or its rows if an eighth, stored in
+        part. None that goes from row to row where reductions along the rows have vectors, nor for a
+        scan along them: to gather elements takes longer than to add them one by one."""
         if EVERY_DIMENSION in stage.divides:
             return None
         whole = [d for d in stage.dimensions if d not in stage.divides]
         if stage.updates and all(_is_across(stage, one, self.lanes) for one in stage.updates):
             whole = [d for d in whole if d not in dict(stage.strided)]
         long = [d for d in whole if 4 * _extent(stage, d) >= self.lanes]
+        if self._is_stored_in_part(stage) and not long:
+            long = [d for d in whole[:1] if 8 * _extent(stage, d) >= self.lanes]
         free = [d for d in long if all(d in update.pure for update in stage.updates)]
         found = next(iter(free or long), None)
-        if found is not None and self._fails_guarded(stage):
+        if found is not None and self._fails_guarded(stage, found):
             found = found if _extent(stage, found) >= self.lanes else None
-        if found is not None and stage.clamped and self._reads_words(stage):
+        is_widened = stage.clamped or self._is_stored_in_part(stage)
+        if found is not None and is_widened and self._reads_words(stage):
             # In a row of less than a vector Halide 21 looks clamped words up in a kilobyte, which
             # reaches beyond the input.
             found = found if self.is_open or _extent(stage, found) >= self.lanes else None
@@ -296,11 +307,16 @@ class Roles:
         scans = any(update.scans for update in stage.updates)
         return None if scans and found in dict(stage.strided) else found
 
-    @staticmethod
-    def _fails_guarded(stage: StageFacts) -> bool:
+    def _is_stored_in_part(self, stage: StageFacts) -> bool:
+        """Whether rows that fill no vector may be computed beyond their ends."""
+        return stage is self.facts.last and stage.ended and not stage.updates
+
+    def _fails_guarded(self, stage: StageFacts, dimension: str) -> bool:
         """Whether Halide 21 fails on the guard that a row of less than a vector needs: where
         something is read twice, or looked up (``Shufle with zero indices``)."""
-        return not stage.clamped and (stage.looks_up or (stage.repeats and not stage.updates))
+        is_ended = self._is_stored_in_part(stage) and dimension == stage.dimensions[0]
+        fails = stage.looks_up or (stage.repeats and not stage.updates)
+        return fails and not (stage.clamped or is_ended)
 
     def _has_few_in_a_row(self, stage: StageFacts) -> bool:
         """Whether it reads an input of so short rows that vectors across them fail in Halide 21:

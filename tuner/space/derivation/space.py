@@ -68,7 +68,7 @@ def textbook_values(
     if roles.is_open and roles.is_alone:
         # Of rows that begin anywhere, registers side by side are shifted out of as many and one.
         wanted |= {"lanes": _lanes(roles)[-1], "tile_rows": 2}
-    wanted["order"] = "rows_inner"
+    wanted |= {"order": "rows_inner", "tile_planes": 2}
     wanted["channels"] = _channel_forms(roles)[-1]
     wanted["strips"] = target.hvx_contexts
     wanted["prefetch"] = 2
@@ -169,7 +169,7 @@ def _output_knobs(roles: Roles) -> Iterator[Knob]:
             "order",
             ("columns_inner", "rows_inner"),
             "inner loop over tiles",
-            when="lanes > 1 and (tile_rows == 1 or walk == 'down')",
+            when=_SCHEDULED,
         )
     if output.channel is not None:
         yield Knob(
@@ -177,6 +177,17 @@ def _output_knobs(roles: Roles) -> Iterator[Knob]:
             _channel_forms(roles),
             f"{output.channel}: a loop around all, written out inside, or part of each vector",
             when=_SCHEDULED,
+        )
+    plane = roles.plane
+    if plane is not None:
+        depth = output.extent(plane)
+        planes = tuple(count for count in (1, 2, 4) if count <= max(1, depth // 2) or count == 1)
+        yield Knob("tile_planes", planes, f"{plane}: computed together", when=_SCHEDULED)
+        yield Knob(
+            "tail_planes",
+            _row_tails(roles),
+            f"last of {plane}, where tile_planes does not divide the extent",
+            when=f"lanes > 1 and {roles.ragged(output, plane, 'tile_planes')}",
         )
     yield Knob(
         "tail_x",
@@ -310,8 +321,12 @@ def _vector_tails(roles: Roles) -> tuple[str, ...]:
     """Those of the vectors of an output whose loops hold other stages."""
     if roles.pixel_share > 1:
         return _MOVED  # guards take such vectors apart, and Halide 21 makes wrong code of some
-    if not roles.is_open and roles.output.facts.clamped:
+    output = roles.output
+    is_short = output.extent(output.vector) < roles.lanes
+    if output.facts.clamped and not roles.is_open:
         return _CLAMPED_TAILS
+    if output.facts.ended and is_short and not output.moves_rows:
+        return ("predicate_stores",)
     return _moved(roles, roles.output, _stored(roles))
 
 
@@ -420,6 +435,8 @@ def _output_constraints(roles: Roles) -> Iterator[Constraint]:
         return
     output, lanes = roles.output, roles.lanes
     bodies = f"lanes // {lanes} * unroll * tile_rows"
+    if roles.plane is not None:
+        bodies += " * tile_planes"
     registers, operations = max(1, output.facts.widest_bits // 8), f"{output.operations}"
     if output.channel is not None:  # what is strided apart lies together with all channels
         vectors = output.extent(output.channel) // roles.pixel_share
@@ -442,10 +459,10 @@ def _output_constraints(roles: Roles) -> Iterator[Constraint]:
         "tail_x != 'predicate_stores' or unroll == 1",
         "Halide splits no loop again whose stores are predicated",
     )
-    for tail, whole, extent in (
-        ("tail_x", step, width),
-        ("tail_y", "tile_rows", height),
-    ):
+    tails = [("tail_x", step, width), ("tail_y", "tile_rows", height)]
+    if roles.plane is not None:
+        tails.append(("tail_planes", "tile_planes", output.extent(roles.plane)))
+    for tail, whole, extent in tails:
         yield Constraint(
             f"{tail} != 'shift_inwards' or {extent} >= {whole}",
             "a tile can only be moved inwards if the extent holds at least one",

@@ -52,7 +52,10 @@ def strip_constraints(roles: Roles, knobs: set[str]) -> Iterator[Constraint]:
     output = roles.output
     dimension = _longest(output, output.facts.dimensions)
     if roles.has_tiles and dimension is not None:
-        whole = {output.row: "tile_rows", output.vector: roles.output_step}.get(dimension, "1")
+        tiles = {output.row: "tile_rows", output.vector: roles.output_step}
+        if roles.plane is not None:
+            tiles[roles.plane] = "tile_planes"
+        whole = tiles.get(dimension, "1")
         yield Constraint(
             f"{KNOB} == 1 or {KNOB} * ({whole}) <= {output.extent(dimension)}",
             "a strip holds at least one tile",
@@ -110,6 +113,8 @@ def output_strip(roles: Roles, config: Config) -> Strip | None:
     dimension = _longest(role, role.facts.dimensions)
     if dimension == role.row:
         return _strip(role, config, dimension, f"{dimension}_o", config.integer("tile_rows"))
+    if dimension is not None and dimension == roles.plane:
+        return _strip(role, config, dimension, f"{dimension}_o", config.integer("tile_planes"))
     return _in_whole(roles, role, config, dimension, "unroll", roles.pixel_share)
 
 

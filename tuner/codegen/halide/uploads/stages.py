@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from tuner.codegen.halide.uploads.contents import (
@@ -43,6 +43,8 @@ _ARITHMETIC = frozenset(("Add", "Sub", "Mul", "Div", "Mod", "LT", "LE", "GT", "G
 _BRACKETED = BINARY - {"Min", "Max"}
 _QUOTIENTS = frozenset(("Div", "Mod"))
 _NUMBERS = frozenset(("IntImm", "UIntImm"))
+_Lets = Mapping[str, Sequence[Node]]
+"""What definitions name, by name."""
 
 
 class Stages:
@@ -56,6 +58,7 @@ class Stages:
             for name, func in self._funcs.items()
         }
         self._nodes = {name: _all(roots) for name, roots in self._roots.items()}
+        self._lets = {name: _lets_in(nodes) for name, nodes in self._nodes.items()}
         self._reads = {name: _reads_in(nodes) for name, nodes in self._nodes.items()}
         self._is_open = is_open
 
@@ -74,8 +77,12 @@ class Stages:
     @cached_property
     def _skipped(self) -> frozenset[str]:
         """Those that others read at multiples along their rows."""
-        reads = (read for reads in self._reads.values() for read in reads)
-        return frozenset(one["name"] for one in reads if _has(one["args"][0], ("Mul",)))
+        return frozenset(
+            read["name"]
+            for name, reads in self._reads.items()
+            for read in reads
+            if _has(read["args"][0], ("Mul",), self._lets[name])
+        )
 
     def facts(
         self, name: str, box: Box, steps: Sequence[Sequence[int]], *, is_wrong: bool
@@ -83,13 +90,14 @@ class Stages:
         """Those of a stage that is needed within ``box``; ``steps`` are the extents of the
         reductions of each of its updates."""
         func, nodes, reads = self._funcs[name], self._nodes[name], self._reads[name]
+        lets = self._lets[name]
         dimensions = func.dimensions
         roots = [root for one in self._through_helpers(name) for root in self._roots[one]]
         seen = _all(roots)
         called = Counter(node["name"] for node in seen if _is_read(node))
         bits = {*map(self._bits, seen), *(kind[1] for kind in func.types)}
         bits = {one for one in bits if 8 <= one <= _MOST_LANE_BITS} or {8}
-        strides = {one: sum(_goes_across(read, one) for read in reads) for one in dimensions}
+        strides = {one: sum(_goes_across(read, one, lets) for read in reads) for one in dimensions}
         others = [tuple(written_out(read)) for read in reads if read["name"] != name]
         is_output = name in self._contents.outputs
         return StageFacts(
@@ -111,13 +119,18 @@ class Stages:
             strided=tuple((one, count) for one, count in strides.items() if count),
             picks=bool(dimensions) and _only_picks(nodes, reads, dimensions[0]),
             skipped=name in self._skipped,
-            gathers=any(_has(read["args"][0], _QUOTIENTS) for read in reads),
+            gathers=any(_has(read["args"][0], _QUOTIENTS, lets) for read in reads),
             is_output=is_output,
             is_edge=not is_output and bool(_EDGES.match(name)),
             apart=self._is_read_apart(name),
-            looks_up=any(any(map(_is_read, _all(node["args"]))) for node in seen if _is_read(node)),
+            looks_up=any(
+                any(map(_is_read, _through(node["args"], self._lets[one])))
+                for one in self._through_helpers(name)
+                for node in filter(_is_read, self._nodes[one])
+            ),
             inputs=tuple(sorted(called.keys() & self._contents.inputs.keys())),
             chooses=tuple(one for one in dimensions if _chooses(nodes, one)),
+            ended=bool(dimensions) and self._is_clamped(name, dimensions[0]),
             repeats=len({*others}) < len(others) or any(node.kind == "Let" for node in nodes),
         )
 
@@ -165,17 +178,22 @@ class Stages:
                     found |= own if is_index else {EVERY_DIMENSION}
         return tuple(sorted(found))
 
-    def _is_clamped(self, name: str) -> bool:
-        """Whether widening the stage's region widens no input's nor another output's, whose buffers
-        are as large as callers make them: every way to one is clamped."""
+    def _is_clamped(self, name: str, along: str = "") -> bool:
+        """Whether widening the stage's region, in any dimension or ``along`` one, widens no input's
+        nor another output's, whose buffers are as large as callers make them: every way to one is
+        clamped."""
         visited, waiting = {name}, [name]
         while waiting:
             one = waiting.pop()
             # Reductions go over the same range, however much is computed.
             fixed = {rvar for update in self._funcs[one].updates for rvar, *_ in update.rvars}
+            lets = self._lets[one]
             for read in filter(_is_read, self._nodes[one]):
-                called = read["name"]
-                if called in visited or not any(_follows_loops(i, fixed) for i in read["args"]):
+                called, indices = read["name"], read["args"]
+                if along and one == name:
+                    moved = (_goes_along(_through([i], lets), along) for i in indices)
+                    indices = [i for i, is_moved in zip(indices, moved, strict=True) if is_moved]
+                if called in visited or not any(_follows_loops(i, fixed, lets) for i in indices):
                     continue
                 if not is_call_to_func(read) or called in self._contents.outputs:
                     return False
@@ -250,6 +268,25 @@ def _all(roots: Iterable[Node]) -> list[Node]:
     return [node for root in roots for node in expressions_in(root)]
 
 
+def _lets_in(nodes: Iterable[Node]) -> _Lets:
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        if node.kind == "Let":
+            found.setdefault(node["name"], []).append(node["value"])
+    return found
+
+
+def _through(roots: Iterable[Node], lets: _Lets) -> Iterator[Node]:
+    """All expressions in ``roots``, and in what they name, each name once."""
+    waiting, named = [*roots], set[str]()
+    while waiting:
+        for node in expressions_in(waiting.pop()):
+            yield node
+            if node.kind == "Variable" and node["name"] in lets and node["name"] not in named:
+                named.add(node["name"])
+                waiting += lets[node["name"]]
+
+
 def _brackets(nodes: Iterable[Node]) -> int:
     return sum(node.kind in _BRACKETED for node in nodes)
 
@@ -268,8 +305,8 @@ def _places(reads: Iterable[Node]) -> Iterator[Sequence[Node]]:
     return (read["args"] for read in reads)
 
 
-def _has(root: Node, kinds: Collection[str]) -> bool:
-    return any(node.kind in kinds for node in expressions_in(root))
+def _has(root: Node, kinds: Collection[str], lets: _Lets) -> bool:
+    return any(node.kind in kinds for node in _through([root], lets))
 
 
 def _goes_along(nodes: Iterable[Node], variable: str) -> bool:
@@ -280,10 +317,11 @@ def _names_in(nodes: Iterable[Node]) -> Iterator[str]:
     return (node["name"] for node in nodes if node.kind in ("Variable", "Call"))
 
 
-def _goes_across(read: Node, variable: str) -> bool:
+def _goes_across(read: Node, variable: str, lets: _Lets) -> bool:
     """Whether a read goes along ``variable`` from one row in memory to another."""
     inner, *outer = read["args"]
-    return _goes_along(_all(outer), variable) and not _goes_along(_all([inner]), variable)
+    goes_inside = _goes_along(_through([inner], lets), variable)
+    return _goes_along(_through(outer, lets), variable) and not goes_inside
 
 
 def _only_picks(nodes: Iterable[Node], reads: Iterable[Node], variable: str) -> bool:
@@ -312,13 +350,13 @@ def _is_cheap(divisor: Node) -> bool:
     return plain and not any(number & (number - 1) for number in numbers)
 
 
-def _follows_loops(index: Node, fixed: Collection[str]) -> bool:
+def _follows_loops(index: Node, fixed: Collection[str], lets: _Lets) -> bool:
     """Whether an index moves beyond every bound as its loops do, those named in ``fixed`` aside.
 
     Not so if it is clamped from both sides, or comes out of a table of values, whose type bounds
     it.
     """
-    nodes = list(expressions_in(index))
+    nodes = list(_through([index], lets))
     if any(map(_is_read, nodes)) or {"Max", "Min"} <= {node.kind for node in nodes}:
         return False
     return any(node.kind == "Variable" and node["name"] not in fixed for node in nodes)
