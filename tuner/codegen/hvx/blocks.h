@@ -30,7 +30,7 @@ static inline __attribute__((always_inline)) V of_blocks(const V *sums) {
 /* The sums of a vector of blocks at `count` shifts, stored word by word: at shifts of any step. */
 static inline __attribute__((always_inline)) void at_shifts(
     const uint8_t *restrict own, int own_stride, const uint8_t *restrict other, int other_stride,
-    uint32_t *restrict out, const int count) {
+    uint32_t *restrict out, int block_step, int shift_step, const int count) {
     V sums[TOGETHER + GROUP], kept[TOGETHER / GROUP + 1];
     for (int n = 0; n < TOGETHER + GROUP; ++n) sums[n] = (V){0};
 #pragma clang loop unroll(disable)
@@ -42,20 +42,25 @@ static inline __attribute__((always_inline)) void at_shifts(
     for (int n = 0; n < count; n += GROUP) kept[n / GROUP] = of_blocks(sums + n);
     const uint32_t *words = (const uint32_t *)kept;
 #pragma clang loop unroll(disable)
-    for (int block = 0; block < IN_VECTOR; ++block, words += GROUP, out += BLOCK_STEP)
+    for (int block = 0; block < IN_VECTOR; ++block, words += GROUP, out += block_step)
 #pragma clang loop unroll(full)
         for (int n = 0; n < count; ++n)
-            out[n * SHIFT_STEP] = words[n / GROUP * (VECTOR_BYTES / 4) + n % GROUP];
+            out[n * shift_step] = words[n / GROUP * (VECTOR_BYTES / 4) + n % GROUP];
 }
 
-/* The same at all shifts across. */
+/* The same at all shifts across. Where their number is not known (SHIFTS is 0) the last overlap. */
 static __attribute__((noinline)) void blocks(
     const uint8_t *restrict own, int own_stride, const uint8_t *restrict other, int other_stride,
-    uint32_t *restrict out) {
+    uint32_t *restrict out, int shifts, int block_step, int shift_step) {
     enum { REST = SHIFTS % TOGETHER, BEFORE = SHIFTS - REST };
-    for (int n = 0; n < BEFORE; n += TOGETHER)
-        at_shifts(own, own_stride, other + n, other_stride, out + n * SHIFT_STEP, TOGETHER);
+    for (int n = 0; n < (SHIFTS ? BEFORE : shifts); n += TOGETHER) {
+        const int at = at_most(n, shifts - TOGETHER);
+        at_shifts(
+            own, own_stride, other + at, other_stride, out + at * shift_step, block_step,
+            shift_step, TOGETHER);
+    }
     if (REST)
         at_shifts(
-            own, own_stride, other + BEFORE, other_stride, out + BEFORE * SHIFT_STEP, REST);
+            own, own_stride, other + BEFORE, other_stride, out + BEFORE * shift_step, block_step,
+            shift_step, REST);
 }

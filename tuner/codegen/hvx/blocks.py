@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 from tuner.codegen import clang
 from tuner.codegen.hvx.matching import summed, term_of, without_casts
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
-from tuner.problem.buffers import BufferSpec, layout_of
+from tuner.problem.buffers import BufferSpec
 from tuner.problem.contract import Contract
 from tuner.program import Program
 from tuner.program.bounds import bounded
@@ -31,6 +31,8 @@ _UNROLLED, _ROWS = "hvx_unrolled", (1, 2, 4)
 _FUNCTIONS = Path(__file__).with_name("blocks.h")
 _PRODUCTS = {U8: "vrmpyubv_acc", I8: "vrmpybv_acc"}
 _BLOCKS, _LOADS = (4, 8, 16, 32), 2
+_MOST_EXTENT = 1 << 14
+"""Of sizes that a caller chooses, up to which indices are looked at."""
 _NONE = "it is no sum over blocks at shifts"
 
 
@@ -44,10 +46,21 @@ class _Index(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """Of the output."""
+    """Of the output: its extent in the problem's shape, and its dimension, counted from the
+    innermost."""
 
-    extent: int
-    stride: int
+    own: int
+    dimension: int
+
+    @property
+    def extent(self) -> str:
+        """In C."""
+        return f"output_extent_{self.dimension}"
+
+    @property
+    def stride(self) -> str:
+        """In C."""
+        return f"output_stride_{self.dimension}" if self.dimension else "1"
 
 
 @dataclass(frozen=True)
@@ -76,16 +89,20 @@ class Blocks(Plan):
     shift_down: _Axis | None
     shift_across: _Axis
     added: str
+    is_static: bool
 
     @classmethod
     def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
-        if problem.contract is not Contract.STATIC or program.scalars:
-            raise NoPlanError(f"{_NONE} under static, without scalars")
+        if program.scalars:
+            raise NoPlanError(f"{_NONE} without scalars")
+        is_static = problem.contract is Contract.STATIC
         made = inlined(program, is_copy)
         stage, order = summed(made)
         update, term = stage.updates[0], term_of(stage)
         sizes = program.sizes_at({one.name: one.shape for one in specs})
-        scope = bounded(made, sizes).of_update(stage, update)
+        open_sizes = {name: max(size, _MOST_EXTENT) for name, size in sizes.items()}
+        bounds = bounded(made, sizes) if is_static else bounded(made, {}, open_sizes)
+        scope = bounds.of_update(stage, update)
         if scope is None:
             raise NoPlanError(_NONE)
         windows = {loop.index: loop.bounds for loop in update.loops if loop.bounds}
@@ -133,13 +150,12 @@ class Blocks(Plan):
         if (top, left) != (0, 0) or bottom < 1 or not are_beside:
             raise RefusedError(f"its blocks are not {_BLOCKS} pixels wide, side by side")
         shape = specs[-1].shape
-        strides = layout_of(specs[-1], problem.contract, problem.target).strides
         found: dict[Variable | None, _Axis] = {
-            one: _Axis(shape[axis], strides[axis])
+            one: _Axis(shape[axis], len(shape) - 1 - axis)
             for one, axis in zip(stage.places, order, strict=True)
         }
-        if found[across].extent * right < problem.target.lanes(1):
-            raise RefusedError(f"its blocks are {found[across].extent} in a row, no vector")
+        if found[across].own * right < problem.target.lanes(1):
+            raise RefusedError(f"its blocks are {found[across].own} in a row, no vector")
         inputs = [one.name for one in program.inputs]
         if {own.source, other.source} != {*inputs}:
             raise NoPlanError("it has inputs beside those of its blocks")
@@ -164,11 +180,12 @@ class Blocks(Plan):
             shift_down=found.get(shift_down),
             shift_across=found[shift_across],
             added=product,
+            is_static=is_static,
         )
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
-        shifts = self.shift_across.extent
+        shifts = self.shift_across.own
         each = {-(-shifts // parts) for parts in range(1, _PARTS + shifts // _HELD)}
         choices = tuple(sorted(one for one in each if one <= _HELD))
         rows = tuple(n for n in _ROWS if self.height % n == 0)
@@ -188,31 +205,39 @@ class Blocks(Plan):
         added = f"HVX({self.added})(sum, own, other)" if self.added else difference
         functions = [
             f"enum {{ BLOCK_DOWN = {self.height}, BLOCK_ACROSS = {self.width} }};",
-            f"enum {{ SHIFTS = {self.shift_across.extent} }};",
-            f"enum {{ BLOCK_STEP = {self.across.stride} }};",
-            f"enum {{ SHIFT_STEP = {self.shift_across.stride} }};",
+            f"enum {{ SHIFTS = {self.shift_across.own if self.is_static else 0} }};",
             f"#define ROWS_UNROLLED {config.integer(_UNROLLED)}",
             f"enum {{ TOGETHER = {config.integer(_SHIFTS)} }};",
             f"#define ADDED(sum, own, other) {added}",
             _FUNCTIONS.read_text(),
         ]
-        return "\n".join(self._loops()), "\n".join(functions)
+        return "\n".join(self._loops(config.integer(_SHIFTS))), "\n".join(functions)
 
-    def _loops(self) -> Iterator[str]:
+    def _loops(self, together: int) -> Iterator[str]:
+        across, shifts = self.across, self.shift_across.extent
+        (down, down_step), (shift, shift_step) = (
+            (one.extent, one.stride) if one else ("1", "0") for one in (self.down, self.shift_down)
+        )
+        yield f"const int width = {across.extent} * {self.width};"
+        wrong = ["width < VECTOR_BYTES", f"{shifts} < {together}"]
+        for side, beyond in ((self.own, ("1", "1")), (self.other, (shifts, shift))):
+            name, rows = f"input{side.number}_extent", f"({down} - 1) * {self.step} + {self.height}"
+            wrong.append(f"{name}_0 < {side.column} + width + {beyond[0]} - 1")
+            wrong.append(f"{name}_1 < {side.row} + {rows} + {beyond[1]} - 1")
+        yield f"if ({' || '.join(wrong)}) return CONSTRAINT_VIOLATED;"
         yield "CHECKED"
-        down, shift = (one or _Axis(1, 0) for one in (self.down, self.shift_down))
-        width = self.across.extent * self.width
-        yield f"for (int block = 0; block < {down.extent}; ++block)"
-        yield f"for (int x = 0; x < {width}; x += VECTOR_BYTES)"
-        yield f"for (int shift = 0; shift < {shift.extent}; ++shift) {{"
-        yield f"const int at = at_most(x, {width} - VECTOR_BYTES);"
+        yield f"for (int block = 0; block < {down}; ++block)"
+        yield "for (int x = 0; x < width; x += VECTOR_BYTES)"
+        yield f"for (int shift = 0; shift < {shift}; ++shift) {{"
+        yield "const int at = at_most(x, width - VECTOR_BYTES);"
         for name, side, moved in (("own", self.own, ""), ("other", self.other, " + shift")):
             row = f"(block * {self.step} + {side.row}{moved})"
             place = f"{row} * input{side.number}_stride_1 + {side.column} + at"
             yield f"const uint8_t *{name} = (const uint8_t *)input{side.number} + {place};"
-        place = f"block * {down.stride} + shift * {shift.stride}"
-        place += f" + at / {self.width} * {self.across.stride}"
+        place = f"block * {down_step} + shift * {shift_step}"
+        place += f" + at / {self.width} * {across.stride}"
         strides = [f"input{side.number}_stride_1" for side in (self.own, self.other)]
         yield f"uint32_t *out = (uint32_t *)output + {place};"
-        yield f"blocks(own, {strides[0]}, other, {strides[1]}, out);"
+        steps = f"{shifts}, {across.stride}, {self.shift_across.stride}"
+        yield f"blocks(own, {strides[0]}, other, {strides[1]}, out, {steps});"
         yield "}"

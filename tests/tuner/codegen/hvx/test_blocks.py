@@ -30,6 +30,7 @@ def problem(
     kind: hl.Type | None = None,
     begins: int = 0,
     apart: int = 0,
+    contract: Contract = Contract.STATIC,
 ) -> Problem:
     """Sums over blocks, all sizes width first: of differences, or of products if there is a
     ``kind``; the axes of the output innermost first. Shifts go from ``begins`` on, and rows of
@@ -45,7 +46,7 @@ def problem(
     out[[of[name] for name in axes]] = hl.sum(term)
     kernel = find_kernel(keep_pipeline(out))
     extents = dict(zip(AXES, (*shifts, *blocks), strict=True))
-    return kernel.problem({name: extents[name] for name in axes}, Contract.STATIC, TARGET)
+    return kernel.problem({name: extents[name] for name in axes}, contract, TARGET)
 
 
 def drawn_problem(dice: random.Random) -> Problem:
@@ -58,6 +59,7 @@ def drawn_problem(dice: random.Random) -> Problem:
         axes=tuple(dice.sample(AXES, 4)),
         kind=dice.choice((None, None, hl.UInt(8), hl.Int(8))),
         begins=dice.choice((0, -2)),
+        contract=dice.choice((Contract.STATIC, Contract.NONE)),
         apart=dice.choice((0, 0, 3)),
     )
 
