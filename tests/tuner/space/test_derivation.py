@@ -127,6 +127,26 @@ def test_rows_that_fill_no_vector_are_stored_in_part(whole_bytes, channels):
         assert (found.get("tail_x") == ("predicate_stores",)) == ended
 
 
+@pytest.mark.parametrize("whole_bytes", [None, 1])
+def test_a_value_for_each_row_keeps_nothing_from_having_vectors(whole_bytes):
+    of_rows = stage("of_rows", dimensions=("y",), extents=(64,), bits=32, widest_bits=32)
+    facts = pipeline(of_rows, stage("out", reads={"of_rows": 1}))
+    config = derived_space("p", facts, TARGET, whole_bytes).nearest_config(
+        textbook_values(facts, TARGET, whole_bytes)
+    )
+    assert config["lanes"] == TARGET.lanes(1)
+    assert "tail_of_rows" not in config
+
+
+def test_what_is_looked_up_for_several_is_kept():
+    found = {}
+    for times in (1, 2):
+        curve = stage("curve", looks_up=True)
+        facts = pipeline(curve, stage("out", reads={"curve": times}))
+        found[times] = textbook_values(facts, TARGET)["place_curve"]
+    assert found == {1: "inline", 2: "rows"}
+
+
 def test_stages_are_computed_before_those_that_read_them():
     """What is inline passes on what it reads to its own readers."""
     readers = {"first": ("second", "third"), "second": ("third",), "third": ()}

@@ -304,8 +304,18 @@ class Roles:
             found = found if self.is_open or _extent(stage, found) >= self.lanes else None
         if found in dict(stage.strided) and stage.clamped and self._has_few_in_a_row(stage):
             found = None
+        if found is not None and not self._takes_long(stage, found):
+            return None
         scans = any(update.scans for update in stage.updates)
         return None if scans and found in dict(stage.strided) else found
+
+    def _takes_long(self, stage: StageFacts, dimension: str) -> bool:
+        """Whether a stage fills a vector, or is not done in no time without one: what has a value
+        for each row needs a guard, which Halide often fails on, or at extents that callers choose
+        none has."""
+        is_kept = stage.is_output or stage is self.facts.last or stage.clamped or stage.updates
+        few = stage.elements * _RECOMPUTED < self.facts.last.elements
+        return bool(is_kept) or not few or _extent(stage, dimension) >= self.lanes
 
     def _is_stored_in_part(self, stage: StageFacts) -> bool:
         """Whether rows that fill no vector may be computed beyond their ends."""

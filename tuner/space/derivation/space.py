@@ -79,6 +79,7 @@ def textbook_values(
         inside = sum(times * inlined.get(name, 0) for name, times in role.facts.reads)
         computed = sum(_reads(reader, role) for reader in roles.all)
         heavy = bool(role.facts.updates) or role.operations > _HEAVY
+        heavy |= role.facts.looks_up and computed > 1
         deep = inside and computed * (role.operations + inside) > _MOST_INLINED
         # Of rows whose length is not known, clamped loads cost more than a copy with its edges.
         if roles.is_open and role.facts.clamped and role.facts.inputs:
