@@ -34,6 +34,7 @@ from tuner.codegen.hvx.pixel import (
     maximum,
     minimum,
     placed,
+    places_of,
     row_sum,
     scaled,
 )
@@ -658,7 +659,8 @@ class _Filter(_Reading):
 class _Blocks(_Filter):
     """A transform of square blocks as it is read: each element of a block by itself."""
 
-    _most_steps = 6 * _MOST_STEPS
+    _most_steps = _MOST_STEPS // 5
+    """Of the first element: what is none soon turns out so."""
 
     def block(self, side: int) -> Iterator[tuple[int, int, Pixel]]:
         """Row, column and value of each element of blocks with ``side`` rows. An image is blocks
@@ -676,6 +678,7 @@ class _Blocks(_Filter):
                 places = [_Place(((axis, 1),)) for axis in (_DOWN, _ACROSS)]
                 places += [_Place((), row), _Place((), column)]
             yield row, column, self._stored(self._call(name, tuple(places)), kind)
+            self._most_steps = 6 * _MOST_STEPS
 
 
 @lru_cache(maxsize=_KEPT)
@@ -684,7 +687,12 @@ def block_of(
 ) -> tuple[tuple[int, int, Pixel], ...] | NotAStencilError:
     """The elements of an output's blocks, as of :func:`filter_of`."""
     try:
-        return tuple(_Blocks(program, dict(given)).block(side))
+        found = []
+        for element in _Blocks(program, dict(given)).block(side):
+            if not all(one.has_own for one in places_of(element[2:])):
+                return NotAStencilError("its sums reach beyond a block")
+            found.append(element)
+        return tuple(found)
     except NotAStencilError as error:
         return error
     except _DividedError:
