@@ -253,6 +253,15 @@ def mosaic(hl: Any) -> Any:
     return _named(hl, hl.select((x & 1) == (y & 1), across, down))
 
 
+def packed(hl: Any) -> Any:
+    """Four pixels of ten bits in five bytes, the last of which has two bits of each (RAW10)."""
+    x, y = hl.Var("x"), hl.Var("y")
+    image = _image(hl)
+    first = x // 4 * 5
+    high, low = image[first + x % 4, y], image[first + 4, y] >> hl.u8(2 * (x % 4))
+    return _named(hl, (hl.u16(high) << 2) | hl.u16(low & 3))
+
+
 def halfway(hl: Any) -> Any:
     """With a boundary condition along rows only."""
     image, x, y = _image(hl), hl.Var("x"), hl.Var("y")

@@ -171,7 +171,9 @@ class _Lowering:
             index = [self.bytes_of(parts[0])]
             return self.values.made("lut", index, is_wide=False, image=expression.value)
         if kind == "constant":
-            return self.values.made("splatb", (), (expression.value,), is_wide=False)
+            return self._splat_of_bytes(expression.value)
+        if kind == "bits":
+            return self._bits(parts[0], expression.value)
         if kind in FOLDS and _is_median_of_nine(expression):
             return self._median_of_nine(expression)
         if kind in FOLDS and all(_within(part, _BYTE) for part in parts):
@@ -184,6 +186,19 @@ class _Lowering:
         if kind == "abs" and (pair := self._difference(parts[0])):
             return self.values.made("vabsdiffub", pair, is_wide=False)
         return self.low_bytes_of(expression)
+
+    def _splat_of_bytes(self, value: int) -> Placed:
+        return self.values.made("splatb", (), (value,), is_wide=False)
+
+    def _bits(self, value: Pixel, mask: int) -> Placed:
+        """Of bytes, those that are shifted: what is left of one reaches into no other."""
+        shift, inner = 0, value
+        if value.kind == "shift" and _within(value.parts[0], _BYTE):
+            shift, (inner,) = value.value, value.parts
+            mask &= _BYTE[1] >> shift
+        own = self.bytes_of(inner) if _within(inner, _BYTE) else self.low_bytes_of(inner)
+        kept = self.values.made("vand", [own, self._splat_of_bytes(mask << shift)], is_wide=False)
+        return self.values.made("vlsrw", [kept], (shift,), is_wide=False) if shift else kept
 
     def _difference(self, inner: Pixel) -> list[Placed] | None:
         """The two bytes of which ``inner`` is the difference, if it is one."""

@@ -20,7 +20,7 @@ from tuner.codegen.hvx.plan import NoPlanError
 
 Kind = (
     Literal["pixel", "constant", "sum", "max", "min", "abs", "shift", "product", "entry", "row"]
-    | Literal["tap", "times", "wrapped"]
+    | Literal["bits", "tap", "times", "wrapped"]
 )
 _U8 = (0, 255)
 _MOST_TRUTH, _MOST_OPERATIONS = 9, 256
@@ -76,8 +76,9 @@ class Pixel:
     of ``parts``, ``shift`` (right, by ``value`` bits, rounding down), ``product`` (by
     ``value`` / 2**15, rounded to nearest), ``entry`` (of the table ``value``, at the one of
     ``parts``), ``row`` (the sum over a whole row of the one of ``parts``, which has ``value``
-    pixels); of filters also ``tap`` (the element of an input, the same for all pixels: ``value`` is
-    its name and indices), ``times`` (the product of two ``parts``) and ``wrapped`` (the one of
+    pixels), ``bits`` (those of the one of ``parts`` that the byte ``value`` has); of filters also
+    ``tap`` (the element of an input, the same for all pixels: ``value`` is its name and indices),
+    ``times`` (the product of two ``parts``) and ``wrapped`` (the one of
     ``parts`` as the type ``value`` holds it). ``low`` and ``high`` bound its values.
     """
 
@@ -176,6 +177,11 @@ def entry(table: str, index: Pixel) -> Pixel:
 def row_sum(part: Pixel, width: int) -> Pixel:
     """The sum of ``part`` over the whole row, of ``width`` pixels."""
     return Pixel("row", width, (part,), width * part.low, width * part.high)
+
+
+def masked(value: Pixel, mask: int) -> Pixel:
+    """The bits of ``value``, which has no sign, that the byte ``mask`` has."""
+    return Pixel("bits", mask, (value,), 0, min(mask, value.high))
 
 
 def constant(value: int) -> Pixel:

@@ -31,6 +31,7 @@ from tuner.codegen.hvx.pixel import (
     constant,
     divided,
     entry,
+    masked,
     maximum,
     minimum,
     placed,
@@ -522,6 +523,10 @@ class _Reading:
         if by in COMPARISONS and kind != BOOL:
             sides = (self._plain(self._as_number(one, kind), kind) for one in (a, b))
             return _Condition(by, *sides)
+        if by in ("&", "|"):
+            own = (self._plain(self._as_number(one, kind), kind) for one in (a, b))
+            if (value := _of_bits(by, *own)) is not None:
+                return _Number(value, kind.bits)
         if by not in (*ARITHMETIC, "<<", ">>") or by == "%":
             raise NotAStencilError(f"its stage {stage.name} uses {by}")
         left, right = self._as_number(a, kind), self._as_number(b, node.right.type)
@@ -733,6 +738,23 @@ def _parted(by: str, place: _Place, other: _Place) -> _Place | None:
         return _Place((), place.offset % divisor)
     terms = tuple((name, factor // divisor) for name, factor in place.terms)
     return _Place(terms, place.offset // divisor)
+
+
+def _of_bits(by: str, one: Pixel, other: Pixel) -> Pixel | None:
+    """Bits that a byte has, or bits of two beside each other; ``None`` if it is neither."""
+    if min(one.low, other.low) < 0:
+        return None
+    if by == "&":
+        value, mask = (one, other) if other.kind == "constant" else (other, one)
+        is_byte = mask.kind == "constant" and U8.holds(mask.high)
+        return masked(value, mask.high) if is_byte else None
+    for above, below in ((one, other), (other, one)):
+        factors = {"sum": above.value, "bits": (above.value,)}.get(above.kind, (1,))
+        # Of bits, a mask has the lowest one that any of them may have.
+        step = gcd(*factors) & -gcd(*factors)
+        if step and step % (1 << below.high.bit_length()) == 0:
+            return above + below
+    return None
 
 
 def _moved(number: int, places: int) -> int:

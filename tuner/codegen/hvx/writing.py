@@ -841,6 +841,8 @@ def _expression(operation: str, parts: list[str], numbers: tuple[int, ...]) -> s
     elif name in _BY_HALVES:
         scalars = _SCALARS.get(name)
         return _halves(operation, parts, *([scalars(numbers)] if scalars else []))
+    elif name == "vlsrw":
+        given = [*parts, str(numbers[0])]
     elif name in _NARROWING or name.startswith(("vasr", "vround")):
         given = [f"HVX({half})({parts[0]})" for half in ("hi", "lo")]
         given += map(str, numbers)

@@ -20,6 +20,7 @@ from tuner.codegen.hvx.pixel import (
     constant,
     divided,
     entry,
+    masked,
     maximum,
     minimum,
     placed,
@@ -88,6 +89,15 @@ def test_the_pixels_of_a_cell_are_each_an_expression():
     found = pixels_of(program_of(stencil("larger_by_two")))
     assert found.cell == (2, 2)
     assert found.each == (*means, *means)
+
+
+def test_bits_of_packed_pixels_are_put_beside_each_other():
+    high, low = (
+        [placed(Place(n, 0, step=5, within=True)) for n in each] for each in (range(4), 4 * [4])
+    )
+    found = pixels_of(program_of(stencil("packed")))
+    bits = [masked(one >> 2 * n, 3) for n, one in enumerate(low)]
+    assert found.each == tuple(4 * one + other for one, other in zip(high, bits, strict=True))
 
 
 def test_a_cell_has_as_many_pixels_as_all_divisors_need():
