@@ -670,12 +670,12 @@ class _Blocks(_Filter):
     def block(self, side: int) -> Iterator[tuple[int, int, Pixel]]:
         """Row, column and value of each element of blocks with ``side`` rows. An image is blocks
         side by side; an output of four dimensions has rows of them, then their own rows."""
-        (name,) = self._program.outputs
+        name, *others = self._program.outputs
         stage = self._program.stage_of(name)
-        (kind,), rank = stage.types, len(stage.axes)
-        self._require(kind, min(rank, _MOST_RANK))
-        if rank not in (2, 4) or self._program.scalars or len(stage.arrays) > 1:
+        kind, rank = stage.types[0], len(stage.axes)
+        if rank not in (2, 4) or self._program.scalars or others or len(stage.arrays) > 1:
             raise NotAStencilError("it makes no image of blocks, nor rows of them")
+        self._require(kind, min(rank, _MOST_RANK))
         for row, column in product(range(side), repeat=2):
             if rank == 2:
                 places = [_Place(((_DOWN, side),), row), _Place(((_ACROSS, side),), column)]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import halide as hl
 import pytest
 
+from benchmarks.everyday.pipelines import PIPELINES
 from tests.tuner.codegen.hvx.drawn import require_right
 from tuner.codegen import clang
 from tuner.codegen.hvx.generator import HvxGenerator, plan_of
 from tuner.codegen.hvx.kinds import Several
-from tuner.codegen.hvx.plan import NoPlanError
+from tuner.codegen.hvx.plan import NoPlanError, Plan
+from tuner.errors import UserError
 from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
@@ -171,3 +174,14 @@ def test_what_stands_in_the_way_of_one_of_several_outputs_is_told():
     kernel = find_kernel(keep_pipeline(hl.Pipeline(twice)))
     with pytest.raises(NoPlanError, match=r"^two of its outputs are histograms"):
         plan_of(kernel, kernel.problem({}, Contract.NONE, TARGET))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_pipeline_has_a_plan_or_a_reason_why_not(name):
+    """Of several outputs, of tuples, of any rank; whatever the contract leaves open."""
+    kernel = find_kernel(keep_pipeline(PIPELINES[name].make()))
+    for contract in (Contract.STATIC, Contract.NONE):
+        with suppress(NoPlanError, UserError):
+            found = plan_of(kernel, kernel.problem(PIPELINES[name].sizes, contract, TARGET))
+            assert isinstance(found, Plan)
