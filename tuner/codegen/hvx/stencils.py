@@ -664,7 +664,7 @@ class _Filter(_Reading):
 class _Blocks(_Filter):
     """A transform of square blocks as it is read: each element of a block by itself."""
 
-    _most_steps = _MOST_STEPS // 5
+    _most_steps = 3 * _MOST_STEPS
     """Of the first element: what is none soon turns out so."""
 
     def block(self, side: int) -> Iterator[tuple[int, int, Pixel]]:

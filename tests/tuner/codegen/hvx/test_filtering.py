@@ -108,7 +108,7 @@ def drawn_problem(dice: random.Random) -> Problem:
     most = dice.choice((9, 100, 127, 1000, 20_000))
     down, across = [[dice.randint(1, most) for _ in range(dice.choice((1, 2, 5, 7)))] for _ in "ab"]
     if dice.random() < 0.6 and most < 200:
-        down[0], across[0] = dice.choice((-100, 100)), dice.choice((-101, 99))
+        down[0], across[0] = 100, dice.choice((-101, 99)) if len(across) > 1 else 99
         table = [[one * other for other in across] for one in down]
     else:
         table = [[dice.choice((0, 1, -1)) * dice.randint(1, most) for _ in across] for _ in down]
