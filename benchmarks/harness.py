@@ -25,6 +25,7 @@ BENCHMARKS: Mapping[str, str] = {
     "doubt": "benchmarks.doubt",
     "everyday": "benchmarks.everyday.bench",
     "hand": "benchmarks.hand.bench",
+    "jobs": "benchmarks.jobs",
     "kernels": "benchmarks.kernels",
     "load": "benchmarks.load",
     "networks": "benchmarks.networks",

@@ -1,0 +1,243 @@
+"""Jobs of data movement and reduction: plain loops in C beside the best that a search finds.
+
+What people do between filters: arrays turned and interleaved, blocks compared, running sums,
+counts, gathers, transforms. Prints model cycles on the default target, contract static, caches
+warm: of the program's own loops in C, by clang without and with its vectorizer (the better counts),
+of the first config of the generator that has the best, and of the best. Spellings of one job stand
+below one another. It fails if a best is behind the C, or a spelling a tenth behind another.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import halide as hl
+
+import tuner
+from benchmarks.everyday import pipelines
+from benchmarks.harness import Report, add_names, add_search_options, searched_with, tell
+from tuner.codegen import find_generator
+from tuner.codegen.generator import GENERATOR
+from tuner.errors import UserError
+from tuner.jobs.one_config import measure
+from tuner.jobs.tuning import find_problem, keep_pipeline
+from tuner.keeping.memory_store import MemoryStore
+from tuner.kernels import find_kernel
+from tuner.problem.default_target import DEFAULT_TARGET
+from tuner.records.candidate import Measurement, Problem
+
+_C = "c-autovec"
+_APART = 1.1
+"""Of spellings of one job."""
+_X, _Y, _C_AXIS = hl.Var("x"), hl.Var("y"), hl.Var("c")
+
+
+def _image(name: str = "image", kind: hl.Type | None = None, dimensions: int = 2) -> hl.ImageParam:
+    return hl.ImageParam(kind or hl.UInt(8), dimensions, name)
+
+
+def transpose() -> hl.Func:
+    """Rows become columns."""
+    out = hl.Func("out")
+    out[_X, _Y] = _image()[_Y, _X]
+    return out
+
+
+def interleave() -> hl.Func:
+    """Planes of colours to pixels."""
+    out = hl.Func("out")
+    out[_C_AXIS, _X, _Y] = _image(dimensions=3)[_X, _Y, _C_AXIS]
+    return out
+
+
+def planes(spelling: str) -> Callable[[], hl.Func]:
+    """Pixels to planes of colours, chosen by an index, by ``mux`` or by ``select``."""
+
+    def make() -> hl.Func:
+        image, out = _image(dimensions=3), hl.Func("out")
+        each = [image[channel, _X, _Y] for channel in range(3)]
+        out[_X, _Y, _C_AXIS] = {
+            "index": image[_C_AXIS, _X, _Y],
+            "mux": hl.mux(_C_AXIS, each),
+            "select": hl.select(_C_AXIS == 0, each[0], hl.select(_C_AXIS == 1, *each[1:])),
+        }[spelling]
+        return out
+
+    return make
+
+
+def nv12() -> hl.Pipeline:
+    """Pixels to a plane of luma and one of chroma, interleaved, half as large (BT.601)."""
+    image = _image(dimensions=3)
+
+    def weighted(at: tuple[Any, Any], weights: tuple[int, int, int], offset: int) -> Any:
+        total = hl.i32(128)
+        for channel, weight in enumerate(weights):
+            total += weight * hl.i32(image[(channel, *at)])
+        return hl.u8((total >> 8) + offset)
+
+    luma, chroma = hl.Func("luma"), hl.Func("chroma")
+    luma[_X, _Y] = weighted((_X, _Y), (66, 129, 25), 16)
+    corner = 2 * _X, 2 * _Y
+    both = weighted(corner, (-38, -74, 112), 128), weighted(corner, (112, -94, -18), 128)
+    chroma[_C_AXIS, _X, _Y] = hl.select(_C_AXIS == 0, *both)
+    return hl.Pipeline([luma, chroma])
+
+
+def differences() -> hl.Func:
+    """Sums of absolute differences of blocks of 16x16 at each of 17x17 shifts."""
+    names = ("shift_x", "shift_y", "block_x", "block_y")
+    shift_x, shift_y, block_x, block_y = axes = [hl.Var(name) for name in names]
+    over, out = hl.RDom([(0, 16), (0, 16)], "over"), hl.Func("out")
+    x, y = 16 * block_x + over.x, 16 * block_y + over.y
+    own, other = _image("own")[x, y], _image("other")[x + shift_x - 8, y + shift_y - 8]
+    out[axes] = hl.sum(hl.i32(hl.absd(own, other)))
+    return out
+
+
+def fir() -> hl.Func:
+    """A filter of 32 taps of 16 bits over samples of 16 bits."""
+    k, out = hl.RDom([(0, 32)], "k"), hl.Func("out")
+    samples, taps = _image("samples", hl.Int(16), 1), _image("taps", hl.Int(16), 1)
+    total = hl.sum(hl.i32(samples[_X + k]) * hl.i32(taps[k]))
+    out[_X] = hl.i16_sat((total + (1 << 14)) >> 15)
+    return out
+
+
+def product(kind: hl.Type) -> Callable[[], hl.Func]:
+    """A product of matrices of 8 or 16 bits, summed in 32."""
+
+    def make() -> hl.Func:
+        a, b = _image("a", kind), _image("b", kind)
+        k, out = hl.RDom([(0, a.dim(0).extent())], "k"), hl.Func("out")
+        out[_X, _Y] = hl.u32(0)
+        out[_X, _Y] += hl.u32(a[k, _Y]) * hl.u32(b[_X, k])
+        return out
+
+    return make
+
+
+def histogram() -> hl.Func:
+    """How often each byte occurs."""
+    image, out, value = _image(), hl.Func("out"), hl.Var("value")
+    ends = [(0, image.dim(number).extent()) for number in range(2)]
+    everywhere = hl.RDom(ends, "everywhere")
+    out[value] = hl.u32(0)
+    out[hl.i32(image[everywhere.x, everywhere.y])] += hl.u32(1)
+    return out
+
+
+def transform() -> hl.Func:
+    """Blocks of 8x8 of 16 bits by a basis of 16 bits, rows then columns."""
+    u, v, at_x, at_y = (hl.Var(name) for name in ("u", "v", "at_x", "at_y"))
+    image, basis = _image("image", hl.Int(16)), _image("basis", hl.Int(16))
+    k, j = hl.RDom([(0, 8)], "k"), hl.RDom([(0, 8)], "j")
+    rows, out = hl.Func("rows"), hl.Func("out")
+    across = hl.i32(image[8 * at_x + k, 8 * at_y + v]) * hl.i32(basis[k, u])
+    rows[u, v, at_x, at_y] = hl.i16_sat((hl.sum(across) + (1 << 8)) >> 9)
+    down = hl.i32(rows[u, j, at_x, at_y]) * hl.i32(basis[j, v])
+    out[u, v, at_x, at_y] = hl.i16_sat((hl.sum(down) + (1 << 15)) >> 16)
+    return out
+
+
+def correlation() -> hl.Func:
+    """Products of signed bytes with a template of 16x16, at each place."""
+    over, out = hl.RDom([(0, 16), (0, 16)], "over"), hl.Func("out")
+    image, template = _image("image", hl.Int(8)), _image("template", hl.Int(8))
+    out[_X, _Y] = hl.i32(0)
+    tap = hl.i16(template[over.x, over.y])
+    out[_X, _Y] += hl.i32(tap * hl.i16(image[_X + over.x, _Y + over.y]))
+    return out
+
+
+def packed() -> hl.Func:
+    """Raw pixels of 10 bits, four in five bytes, as halfwords."""
+    raw, out = _image("raw"), hl.Func("out")
+    first = _X // 4 * 5
+    low = hl.u16(raw[first + 4, _Y]) >> hl.u16(2 * (_X % 4))
+    out[_X, _Y] = hl.u16(raw[first + _X % 4, _Y]) << 2 | low & 3
+    return out
+
+
+@dataclass(frozen=True)
+class Job:
+    """A pipeline at a size. Those of one ``kind`` are spellings of one job."""
+
+    make: Callable[[], hl.Func | hl.Pipeline]
+    sizes: Mapping[str, int]
+    kind: str = ""
+
+
+_ROWS = {"x": 512, "y": 128, "c": 3}
+JOBS = {
+    "transpose": Job(transpose, {"x": 512, "y": 512}),
+    "planes to RGB": Job(interleave, _ROWS),
+    "RGB to planes, index": Job(planes("index"), _ROWS, "RGB to planes"),
+    "RGB to planes, mux": Job(planes("mux"), _ROWS, "RGB to planes"),
+    "RGB to planes, select": Job(planes("select"), _ROWS, "RGB to planes"),
+    "RGB to NV12": Job(nv12, {"x": 512, "y": 128, "chroma_c": 2, "chroma_x": 256, "chroma_y": 64}),
+    "16x16 differences": Job(
+        differences, {"shift_x": 17, "shift_y": 17, "block_x": 16, "block_y": 4}
+    ),
+    "FIR of 32 taps, i16": Job(fir, {"x": 16384}),
+    "mean of 2x2": Job(pipelines.pooling, {"x": 512, "y": 256}),
+    "product, u8": Job(product(hl.UInt(8)), {"x": 100, "y": 100, "a_0": 100}),
+    "product, u16": Job(product(hl.UInt(16)), {"x": 100, "y": 100, "a_0": 100}),
+    "histogram": Job(histogram, {"value": 256, "image_0": 512, "image_1": 256}),
+    "integral image": Job(pipelines.integral, {"x": 512, "y": 64}),
+    "remap by tables": Job(pipelines.warp, {"x": 512, "y": 64, "image_0": 512, "image_1": 64}),
+    "8x8 transforms, i16": Job(transform, {"u": 8, "v": 8, "at_x": 64, "at_y": 16}),
+    "correlation with 16x16": Job(correlation, {"x": 512, "y": 64}),
+    "RAW10 to u16": Job(packed, {"x": 1024, "y": 64}),
+}
+
+
+def in_c(problem: Problem) -> Measurement | None:
+    """The better of the program's loops in C, with and without clang's vectorizer."""
+    kernel, found = find_kernel(problem.workload.kernel), list[Measurement]()
+    with suppress(UserError):  # a program that C cannot bound
+        for config in find_generator(_C).starts(kernel, problem).values():
+            trial, _ = measure(problem, config, generator=_C)
+            found += [trial.measurement] if trial.measurement else []
+    return min(found, key=lambda one: one.cycles, default=None)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which jobs, and how they are searched."""
+    add_names(parser, "JOB", JOBS)
+    add_search_options(parser, trials=100)
+
+
+def run(given: argparse.Namespace, report: Report) -> None:
+    """Tunes the jobs, and tells a row for each."""
+    report.table({"job": "", "C": ",", "first": ",", f"best of {given.trials}": ",", "by": ""})
+    spellings: dict[str, list[int]] = {}
+    for name in given.names:
+        job = JOBS[name]
+        tell(name)
+        kernel = keep_pipeline(job.make())
+        problem = find_problem(kernel, dict(job.sizes), DEFAULT_TARGET, "static")
+        plain = in_c(problem)
+        result = tuner.tune(kernel, job.sizes, store=MemoryStore(), **searched_with(given))
+        best = result.best
+        if best is None or best.measurement is None:
+            report.row(name, plain.cycles if plain else None, None, None, "-")
+            report.fault(f"{name}: no candidate is right")
+            continue
+        by = best.config.get(GENERATOR, given.generator)
+        own = [one for one in result.trials if one.config.get(GENERATOR, given.generator) == by]
+        first = next((one.measurement for one in own if one.measurement), None)
+        cycles = best.measurement.cycles
+        report.row(
+            name, plain.cycles if plain else None, first.cycles if first else None, cycles, str(by)
+        )
+        spellings.setdefault(job.kind or name, []).append(cycles)
+        if plain and plain.cycles < cycles:
+            report.fault(f"{name}: plain C is ahead")
+    for kind, found in spellings.items():
+        if max(found) > _APART * min(found):
+            report.fault(f"{kind}: its spellings take {min(found):,} to {max(found):,}")
