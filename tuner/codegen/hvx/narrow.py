@@ -297,9 +297,9 @@ def _images(stencil: Stencil) -> dict[int, _Image]:
             repeats=image.is_repeated,
         )
         height, width = stencil.walked
-        lacks = (one.down - one.rows * height, one.across - one.step * width)
-        if min(lacks) < 0 or (one.repeats and one.is_surrounded and lacks != (0, 0)):
-            raise NoPlanError("its image has not as many pixels as its output has shares")
+        beyond = (one.down - one.rows * height, one.across - one.step * width)
+        if min(beyond) < 0 or (one.repeats and one.is_surrounded and beyond != (0, 0)):
+            raise NoPlanError("its image does not fit the size of its output")
         if one.repeats and one.left + one.right and one.across > stencil.lanes:
             raise RefusedError("its image with repeated edges is wider than a vector")
         found[image.buffer] = one
