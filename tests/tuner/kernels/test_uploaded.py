@@ -75,6 +75,20 @@ def test_what_needs_a_known_extent_is_refused_under_weaker_contracts():
     assert refused.value.accepted == "static"
 
 
+def test_a_pipeline_made_again_in_a_process_has_the_same_parameters():
+    import halide as hl
+
+    def made() -> hl.Pipeline:
+        x, image = hl.Var("x"), hl.ImageParam(hl.UInt(8), 1, "image")
+        even, odd = hl.Func("even"), hl.Func("odd")
+        even[x], odd[x] = image[2 * x], image[2 * x + 1]
+        return hl.Pipeline([even, odd])
+
+    first, again = (find_kernel(keep_pipeline(made())) for _ in range(2))
+    assert [one.name for one in again.params] == [one.name for one in first.params]
+    assert "odd_x" in {one.name for one in again.params}
+
+
 def test_unknown_pipelines_are_named():
     for name in ("pipeline:0123456789ab", "pipeline:../../etc", "pipeline:"):
         with pytest.raises(UserError, match="unknown pipeline"):

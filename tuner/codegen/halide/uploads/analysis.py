@@ -515,6 +515,7 @@ def _whole(dtype: str) -> tuple[int, int]:
 
 
 def _plain(wanted: str) -> str:
-    """A name fit for a parameter; empty if nothing is left of ``wanted``."""
-    plain = re.sub(r"\W", "_", wanted.lower()).strip("_")
+    """A name fit for a parameter, without the number by which Halide tells namesakes of a process
+    apart; empty if nothing is left of ``wanted``."""
+    plain = re.sub(r"\W", "_", re.sub(r"\$\d+", "", wanted.lower())).strip("_")
     return plain if re.fullmatch(r"[a-z][a-z0-9_]{0,39}", plain) else ""
