@@ -12,9 +12,9 @@ from tuner.codegen import clang, wrapping
 from tuner.codegen.hvx.blocks import Blocks
 from tuner.codegen.hvx.counting import Histogram
 from tuner.codegen.hvx.filtering import Filter
+from tuner.codegen.hvx.flattening import Flat
 from tuner.codegen.hvx.gathering import Gather
 from tuner.codegen.hvx.matching import Match
-from tuner.codegen.hvx.multiplying import Product
 from tuner.codegen.hvx.narrow import Narrow
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.codegen.hvx.scanning import Scan
@@ -58,7 +58,7 @@ def plan_for(loops: Program, specs: tuple[BufferSpec, ...], problem: Problem) ->
             reason = NoPlanError(error.message)
         except NoPlanError as error:
             reason = error.with_traceback(None)
-        found = found if isinstance(found, RefusedError) else reason
+        found = found if isinstance(found, RefusedError) or not str(reason) else reason
     assert found is not None  # noqa: S101 - there are kinds
     return found
 
@@ -158,8 +158,8 @@ class Several(Plan):
 
 
 KINDS: tuple[type[Plan], ...] = (
-    *(Several, Turn, Histogram, Scan, Match, Product, Blocks, Transform, Gather, Filter, Narrow),
-    Stencil,
+    *(Several, Turn, Histogram, Scan, Match, Blocks, Transform, Gather, Filter, Narrow, Stencil),
+    Flat,
 )
 """Plans; the first that reads a program makes its code."""
 

@@ -215,7 +215,7 @@ class _Lowering:
 
     def _saturated(self, expression: Pixel) -> Placed:
         """A minimum or maximum of what may be beyond bytes."""
-        inner = _clamped_to_bytes(expression)
+        inner = clamped_to(expression, *_BYTE)
         if inner is None or not _within(inner, _SIGNED):
             return self.low_bytes_of(expression)
         inner = _shifted_last(inner)
@@ -626,9 +626,10 @@ def _shifted_last(expression: Pixel) -> Pixel:
     return expression
 
 
-def _clamped_to_bytes(expression: Pixel) -> Pixel | None:
-    """The value that a minimum with 255, of a maximum with 0 where it may be negative, clamps."""
-    inner, bounds = expression, {"min": 255, "max": 0}
+def clamped_to(expression: Pixel, low: int, high: int) -> Pixel | None:
+    """The value that a minimum with ``high``, of a maximum with ``low`` where it may be less,
+    clamps."""
+    inner, bounds = expression, {"min": high, "max": low}
     while inner.kind in bounds and len(inner.parts) == 2:
         found = {part.value for part in inner.parts if part.kind == "constant"}
         if found != {bounds[inner.kind]}:

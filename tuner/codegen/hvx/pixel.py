@@ -228,14 +228,17 @@ def divided(value: Pixel, divisor: int) -> Pixel:
         return value >> (divisor.bit_length() - 1)
     if divisor <= 0 or value.low < 0 or value.high >= 1 << 15:
         raise NotAStencilError(f"it divides {value.low} to {value.high} by {divisor}")
-    # Half a divisor less, rounded to nearest, is rounded down. Whether the factor is near enough
-    # to 1/divisor is tried on every value.
-    factor = -(-(1 << 15) // divisor)
-    found = scaled(value - divisor // 2, factor)
-    for one in range(value.low, value.high + 1):
-        if ((one - divisor // 2) * factor + (1 << 14)) >> 15 != one // divisor:
-            raise NotAStencilError(f"it divides values up to {value.high} by {divisor}")
-    return found
+    # Half a divisor less, rounded to nearest, is rounded down; or where that is not near enough,
+    # more bits of the quotient are, and then cut off. What is right is tried on every value.
+    values = range(value.low, value.high + 1)
+    for bits, more in product(range(divisor.bit_length() + 1), (1, 0)):
+        factor = (1 << 15 + bits) // divisor + more
+        less = 0 if bits else divisor // 2
+        if factor < 1 << 15 and all(
+            ((one - less) * factor + (1 << 14)) >> 15 + bits == one // divisor for one in values
+        ):
+            return scaled(value - less, factor) >> bits
+    raise NotAStencilError(f"it divides values up to {value.high} by {divisor}")
 
 
 def _expression(value: Pixel | int) -> Pixel:

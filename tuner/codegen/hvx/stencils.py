@@ -129,7 +129,21 @@ class _Condition(NamedTuple):
     right: Pixel
 
 
-_Value = _Place | _Number | _Condition
+class _Inside(NamedTuple):
+    """A condition on coordinates: that those of the output along the axes lie in the ranges."""
+
+    ranges: Mapping[int, range]
+
+    def both(self, other: _Inside) -> _Inside:
+        """Where both hold."""
+        made = dict(self.ranges)
+        for axis, own in other.ranges.items():
+            one = made.get(axis, own)
+            made[axis] = range(max(one.start, own.start), min(one.stop, own.stop))
+        return _Inside(made)
+
+
+_Value = _Place | _Number | _Condition | _Inside
 _Scope = Mapping[Variable, _Value]
 """The indices of loops."""
 
@@ -451,6 +465,8 @@ class _Reading:
             if part.terms and node.type != INDEX:
                 raise NotAStencilError("it computes with coordinates")
             return part
+        if isinstance(part, _Inside):
+            raise NotAStencilError("it computes with coordinates")
         given, wanted = node.operand.type, node.type
         if node.saturates:
             own = self._plain(part, given)
@@ -661,6 +677,148 @@ class _Filter(_Reading):
         return Pixel("times", None, (one, other), min(ends), max(ends))
 
 
+class Sample(NamedTuple):
+    """Pixel ``step * x + dx`` of row ``down * y + dy`` of the input ``image``, for the output's
+    pixel (x, y), of the same channel. Beyond the image there is ``beyond``: the pixels at its
+    ``"edges"`` again, a number, or an element of an input; ``None`` if none is read there."""
+
+    image: str
+    dy: int
+    dx: int
+    down: int
+    step: int
+    beyond: str | int | tuple[str, tuple[int, ...]] | None = None
+
+
+class _Pixels(_Filter):
+    """An image as it is read whose pixels have any number of channels, the last dimension: samples
+    of the output's own channel, and elements of inputs for each channel or for all (``None`` is
+    the channel among their indices)."""
+
+    _own = _Place(((_ACROSS, 1),))
+
+    def _require(self, kind: Type, rank: int) -> None:
+        if rank != len(_AXES):
+            raise NotAStencilError("")
+        if kind != U8:
+            raise NotAStencilError("its output is not of u8")
+        (name,) = self._program.outputs
+        self._extents = dict(zip(reversed(_AXES), self._shapes[name], strict=True))
+
+    def _node(self, stage: Stage, node: Expr, parts: list[_Value], scope: _Scope) -> _Value:
+        if isinstance(node, Binary):
+            a, b = parts
+            if isinstance(a, _Inside) and isinstance(b, _Inside) and node.operator == "&":
+                return a.both(b)
+            if node.operator in COMPARISONS and isinstance(a, _Place) and isinstance(b, _Place):
+                axes = {one.axis for one in (a, b) if not one.is_fixed}
+                if len(axes) == 1 and None not in axes:
+                    return self._inside(node.operator, a, b, *axes)
+        return super()._node(stage, node, parts, scope)
+
+    def _at(self, place: _Place, number: int) -> int:
+        """The coordinate for a ``number`` along its axis."""
+        at = place.offset + sum(by * number for _, by in place.terms)
+        least, most = place.at_least, place.at_most
+        at = at if most is None else min(at, self._whole(most))
+        return at if least is None else max(at, self._whole(least))
+
+    def _inside(self, by: str, a: _Place, b: _Place, axis: int | None) -> _Inside:
+        assert axis is not None  # noqa: S101 - one of both moves
+        holds = _OF_NUMBERS[by]
+        numbers = range(self._extents[axis])
+        found = [n for n in numbers if holds(self._at(a, n), self._at(b, n))] or [0, -1]
+        made = range(found[0], found[-1] + 1)
+        if len(found) != len(made) and found[-1] >= 0:
+            raise NotAStencilError("it chooses by a coordinate")
+        return _Inside({axis: made})
+
+    def _chosen(self, node: Select, condition: _Value, one: _Value, other: _Value) -> _Value | None:
+        if not isinstance(condition, _Inside):
+            return super()._chosen(node, condition, one, other)
+        wholes = {axis: range(size) for axis, size in self._extents.items()}
+        found = {axis: own for axis, own in condition.ranges.items() if own != wholes[axis]}
+        if not found:
+            return one
+        if not isinstance(one, _Number) or one.pixel.kind != "pixel":
+            raise NotAStencilError("it chooses by a coordinate")
+        sample, beyond = one.pixel.value, self._as_number(other, node.type).pixel
+        rows, columns, _ = self._shapes[sample.image]
+        inside = {}
+        for axis, first, by, size in (
+            (_PLANE, sample.dy, sample.down, rows),
+            (_DOWN, sample.dx, sample.step, columns),
+        ):
+            own = [n for n in wholes[axis] if 0 <= first + by * n < size] or [0, -1]
+            if (made := range(own[0], own[-1] + 1)) != wholes[axis]:
+                inside[axis] = made
+        is_one = beyond.kind == "constant" or (beyond.kind == "tap" and None not in beyond.value[1])
+        if found != inside or not is_one or not U8.low <= beyond.low <= beyond.high <= U8.high:
+            raise NotAStencilError("it chooses by a coordinate, not by the edges of an image")
+        value = sample._replace(beyond=beyond.value)
+        return _Number(Pixel("pixel", value, (), U8.low, U8.high), U8.bits)
+
+    def _element_of(self, image: Buffer, places: Sequence[_Value]) -> Pixel:
+        found = [self._loosened(_coordinate(one)) for one in places]
+        shape = self._shapes[image.name]
+        if [one.axis for one in found] == [*reversed(_AXES)]:
+            if image.type != U8 or found[-1] != self._own or shape[-1] != self._extents[_ACROSS]:
+                raise NotAStencilError("it reads other channels than the output's, or not of u8")
+            return Pixel("pixel", self._sample(image.name, shape, found), (), U8.low, U8.high)
+        at = tuple(None if one == self._own else self._whole(one) for one in found)
+        ends = (self._extents[_ACROSS] - 1 if n is None else n for n in at)
+        if at.count(None) > 1 or any(
+            not 0 <= n < size for n, size in zip(ends, shape, strict=True)
+        ):
+            raise NotAStencilError("an element of an input is none of each channel, or beyond it")
+        return Pixel("tap", (image.name, at), (), image.low, image.high)
+
+    def _loosened(self, place: _Place) -> _Place:
+        """Without bounds that it never reaches."""
+        extent = 1 if place.axis is None else self._extents[place.axis]
+        free = replace(place, at_least=None, at_most=None)
+        if place.is_clamped and (place.is_fixed or place.axis is not None):
+            if all(self._at(place, n) == self._at(free, n) for n in (0, extent - 1)):
+                return free
+            if place.is_fixed:
+                return _Place((), self._at(place, 0))
+        return place
+
+    def _sample(self, name: str, shape: tuple[int, ...], places: Sequence[_Place]) -> Sample:
+        shifts, beyond = [], None
+        for place, size in zip(places[:-1], shape[:-1], strict=True):
+            axis = place.axis
+            assert axis is not None  # noqa: S101 - it was looked at
+            ((_, step),) = place.terms
+            if step < 1:
+                raise NotAStencilError("it goes through an image backwards")
+            for at in (0, self._extents[axis] - 1):
+                wanted = place.offset + step * at
+                if self._at(place, at) != min(max(wanted, 0), size - 1):
+                    raise NotAStencilError("its edges do not continue as the pixels at them")
+                if not 0 <= wanted < size:
+                    beyond = "edges"
+            shifts.append((place.offset, step))
+        (dy, down), (dx, step) = shifts
+        return Sample(name, dy, dx, down, step, beyond)
+
+    def _times(self, one: Pixel, other: Pixel) -> Pixel:
+        if one.kind == "tap":
+            one, other = other, one
+        samples = one.kind != "sum" or all(part.kind == "pixel" for part in one.parts)
+        if samples or other.kind != "tap" or one.kind == "constant":
+            return super()._times(one, other)
+        ends = [a * b for a in (one.low, one.high) for b in (other.low, other.high)]
+        return Pixel("times", None, (one, other), min(ends), max(ends))
+
+    def _shifted(self, value: _Number, bits: int, kind: Type) -> _Number:
+        if bits == _PRODUCT_BITS and value.bits >= kind.bits and _holds(kind, value.pixel):
+            found = _rounded_product(value.pixel)
+            if found is not None:
+                return _Number(found, kind.bits)
+        return super()._shifted(value, bits, kind)
+
+
 class _Blocks(_Filter):
     """A transform of square blocks as it is read: each element of a block by itself."""
 
@@ -710,6 +868,19 @@ def filter_of(program: Program, given: Shapes) -> Pixel | NotAStencilError:
     shapes are ``given`` under the contract static."""
     try:
         return _Filter(program, dict(given)).pixel()
+    except NotAStencilError as error:
+        return error
+    except _DividedError:
+        return NotAStencilError("it divides coordinates")
+
+
+@lru_cache(maxsize=_KEPT)
+def pixel_of(program: Program, given: Shapes) -> Pixel | NotAStencilError:
+    """The output's element of a ``program`` of pixels with any number of channels, of inputs and
+    outputs that have the shapes ``given``, or what says why it is none: nothing if its output is
+    no such image."""
+    try:
+        return _Pixels(program, dict(given)).pixel()
     except NotAStencilError as error:
         return error
     except _DividedError:

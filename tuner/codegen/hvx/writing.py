@@ -210,12 +210,14 @@ def _back(channel: int, step: int, lanes: int) -> list[int]:
     return ways_to([((step * pixel + channel) % lanes, pixel) for pixel in range(lanes)], lanes)
 
 
-def ways_to(moves: Iterable[tuple[int, int]], lanes: int) -> list[int]:
+def ways_to(moves: Iterable[tuple[int, int]], lanes: int, *, is_upwards: bool = False) -> list[int]:
     """The operand of ``vdelta`` that takes to each lane what is in another: it goes there from the
-    highest bit of a lane's number to the lowest. ``moves`` are pairs of both; no two may meet."""
-    ways = [0] * lanes
+    highest bit of a lane's number to the lowest. ``moves`` are pairs of both; no two may meet. If
+    it ``is_upwards`` it is that of ``vrdelta``, which begins with the lowest: bytes that are put
+    together in their order do not meet."""
+    ways, bits = [0] * lanes, range(lanes.bit_length() - 1)
     for wanted, lane in moves:
-        for bit in reversed(range(lanes.bit_length() - 1)):
+        for bit in bits if is_upwards else reversed(bits):
             moves_on = (lane ^ wanted) & 1 << bit
             lane ^= moves_on
             ways[lane] |= moves_on

@@ -1,0 +1,913 @@
+"""Plans of windows over images of u8 whose pixels have any number of channels, side by side.
+
+A row of such an image is a row of bytes, and a pixel ``j`` further on is as many times the channels
+further: whatever the number of channels, vectors are full. What there is of each channel, weights
+or scales, lies repeated in tables, from which a vector is loaded at the channel where the
+vector of pixels begins. Rows are copied with what is beyond their edges; where windows go on by
+several pixels or rows, pixels are copied apart, so that those of one place in windows follow one
+another. Rows that are short are gone through as one, pixels between them included. ``flattening.h``
+has the copying.
+
+Sums of products are words in order (``vrmpy`` of four pixels next to each other, interleaved);
+halfwords of them are those of words 64 apart, and bytes are dealt at the end. Sums of bytes that 16
+bits hold are even and odd halfwords.
+
+Source: Hexagon V66 HVX Programmer's Reference Manual, 80-N2040-44, for each operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby, product
+from math import prod
+from pathlib import Path
+from typing import Self
+
+from tuner.codegen import clang, wrapping
+from tuner.codegen.hvx.lowering import FOLDS, clamped_to
+from tuner.codegen.hvx.pixel import NotAStencilError, Pixel, clamped, constant
+from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
+from tuner.codegen.hvx.stencils import Sample, pixel_of
+from tuner.codegen.hvx.words import bytes_of, halves
+from tuner.codegen.hvx.writing import bytes_of as table_of
+from tuner.codegen.hvx.writing import ways_to
+from tuner.problem.buffers import BufferSpec, layout_of
+from tuner.problem.contract import Contract
+from tuner.program import Program
+from tuner.program.types import I8, I16, I32, U8, U16
+from tuner.records.candidate import Problem
+from tuner.space import Config, Knob, KnobValue
+
+_WALK, _ROWS = "hvx_walk", "hvx_rows"
+_CHOICES = (1, 2, 4)
+_FUNCTIONS = [
+    wrapping.STORING,
+    Path(__file__).with_name("narrow.h"),
+    Path(__file__).with_name("flattening.h"),
+]
+_BAND_BYTES, _LEAST_BAND = 1 << 14, 8
+"""Of the rows of an image that are copied at once: they stay in the first cache."""
+_MOST_VALUES = 400
+"""Parts of the expression."""
+_WORTH_IT = 1.25
+"""Bytes that are computed for one of a row's, up to which a row is gone through by itself."""
+_GROUP = 4
+"""Products of bytes that ``vrmpy`` adds up."""
+_SCALE_BITS = 31
+
+
+@dataclass(frozen=True)
+class Flat(Plan):
+    """The output's ``pixel``, whose samples are of the buffer ``image``."""
+
+    accepted = "windows over pixels of any number of channels, side by side"
+
+    pixel: Pixel
+    image: int
+    specs: tuple[BufferSpec, ...]
+    problem: Problem
+
+    @classmethod
+    def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
+        if problem.contract is not Contract.STATIC:
+            raise NoPlanError("")
+        found = pixel_of(program, tuple((spec.name, spec.shape) for spec in specs))
+        if isinstance(found, NotAStencilError):
+            raise NoPlanError(str(found))
+        parts = found.inner()
+        samples = [one.value for one in parts if one.kind == "pixel"]
+        names = [one.name for one in program.inputs]
+        used = {one.value[0] for one in parts if one.kind == "tap"}
+        used |= {one.beyond[0] for one in samples if isinstance(one.beyond, tuple)}
+        if len({(one.image, one.down, one.step) for one in samples}) != 1:
+            raise NoPlanError("it has pixels of no image, or of several")
+        if {*names} != {samples[0].image, *used}:
+            raise NoPlanError("it has inputs that it does not read")
+        if len({one.beyond for one in samples} - {None}) > 1:
+            raise RefusedError("beyond its image there are several values")
+        if len(parts) > _MOST_VALUES:
+            raise RefusedError(f"it has more than {_MOST_VALUES} values")
+        for spec in specs:
+            strides = layout_of(spec, problem.contract, problem.target).strides
+            if spec.loose or any(spec.mins) or strides[0] != prod(spec.shape[1:]):
+                raise RefusedError("its buffers are loose, or do not begin at 0")
+        made = cls(found, names.index(samples[0].image), tuple(specs), problem)
+        if made.shown < 1:
+            raise RefusedError("it reads only what is beyond its image")
+        made.written(Config({_WALK: made.walks[0], _ROWS: 1}))
+        return made
+
+    @cached_property
+    def samples(self) -> tuple[Sample, ...]:
+        """The pixels of a window."""
+        return tuple(sorted({one.value for one in self.pixel.inner() if one.kind == "pixel"}))
+
+    @property
+    def lanes(self) -> int:
+        """Bytes of a vector."""
+        return self.problem.target.lanes(1)
+
+    @property
+    def channels(self) -> int:
+        """Bytes of a pixel."""
+        return self.specs[-1].shape[-1]
+
+    @property
+    def bytes_of_row(self) -> int:
+        """Of the output."""
+        return self.specs[-1].shape[1] * self.channels
+
+    @cached_property
+    def beyond(self) -> str | int | tuple[str, tuple[int, ...]] | None:
+        """What there is beyond the image."""
+        return next((one.beyond for one in self.samples if one.beyond is not None), None)
+
+    @cached_property
+    def first(self) -> tuple[int, int]:
+        """Row and column of the first pixel of a window, from the output's."""
+        return min(one.dy for one in self.samples), min(one.dx for one in self.samples)
+
+    @cached_property
+    def reach(self) -> tuple[int, int]:
+        """Rows and columns from there to the last."""
+        top, left = self.first
+        return (
+            max(one.dy for one in self.samples) - top,
+            max(one.dx for one in self.samples) - left,
+        )
+
+    @property
+    def step(self) -> tuple[int, int]:
+        """Rows and columns from a window to the next."""
+        return self.samples[0].down, self.samples[0].step
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether pixels are copied apart."""
+        return self.step != (1, 1)
+
+    @cached_property
+    def sides(self) -> tuple[int, int]:
+        """Pixels of a copied row before the image and after it."""
+        if self.beyond is None:
+            return 0, 0
+        _, left = self.first
+        end = self.step[1] * (self.specs[-1].shape[1] - 1) + left + self.reach[1] + 1
+        return max(0, -left), max(0, end - self.specs[self.image].shape[1])
+
+    @property
+    def shown(self) -> int:
+        """Pixels of the image in a copied row."""
+        _, columns, _ = self.specs[self.image].shape
+        if self.beyond is None:
+            return columns
+        _, left = self.first
+        end = self.step[1] * (self.specs[-1].shape[1] - 1) + left + self.reach[1] + 1
+        return min(columns, end) - max(0, left)
+
+    @property
+    def raw_pitch(self) -> int:
+        """Bytes from a row of the image, as it is copied, to the next."""
+        return (sum(self.sides) + self.shown) * self.channels
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from a row of pixels of one place in windows to the next."""
+        if not self.is_apart:
+            return self.raw_pitch
+        return (self.specs[-1].shape[1] + self.reach[1] // self.step[1]) * self.channels
+
+    @property
+    def count(self) -> int:
+        """Rows of the output that are made at once."""
+        height = self.specs[-1].shape[0]
+        fitting = (_BAND_BYTES // self.raw_pitch - self.reach[0]) // self.step[0]
+        return min(height, max(fitting, _LEAST_BAND))
+
+    @property
+    def raw_rows(self) -> int:
+        """Rows of the image for those."""
+        return self.step[0] * (self.count - 1) + self.reach[0] + 1
+
+    @cached_property
+    def planes(self) -> tuple[tuple[int, int], ...]:
+        """The row and column of windows, modulo steps, of which there are pixels apart."""
+        (down, step), (top, left) = self.step, self.first
+        found = {((one.dy - top) % down, (one.dx - left) % step) for one in self.samples}
+        return tuple(sorted(found))
+
+    @property
+    def plane_bytes(self) -> int:
+        """Of the pixels of one of them."""
+        rows = self.count + self.reach[0] // self.step[0]
+        return -(-(rows * self.pitch) // self.lanes) * self.lanes + 2 * self.lanes
+
+    def place(self, sample: Sample) -> int:
+        """Where its bytes are for the first pixel of the output."""
+        (down, step), (top, left) = self.step, self.first
+        row, column = sample.dy - top, sample.dx - left
+        if not self.is_apart:
+            return row * self.pitch + column * self.channels
+        plane = self.planes.index((row % down, column % step))
+        own = row // down * self.pitch + column // step * self.channels
+        return plane * self.plane_bytes + own
+
+    @property
+    def walks(self) -> tuple[str, ...]:
+        """Ways to go through rows, the best first."""
+        vectors = -(-self.bytes_of_row // self.lanes)
+        if self.bytes_of_row < self.lanes:
+            return ("all",)
+        is_worth_it = vectors * self.lanes <= _WORTH_IT * self.bytes_of_row
+        return ("rows", "all") if is_worth_it else ("all", "rows")
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        heights = tuple(n for n in _CHOICES if n <= self.count)
+        return (
+            Knob(_WALK, self.walks, "rows are gone through by themselves, or all as one"),
+            Knob(_ROWS, heights, "rows that are computed together, if by themselves"),
+            *(one for one in clang.KNOBS if one.name == "llvm_pipeliner"),
+        )
+
+    @property
+    def textbook(self) -> Mapping[str, KnobValue]:
+        return {_ROWS: min(2, self.count)}
+
+    def written(self, config: Config) -> tuple[str, str]:
+        is_by_rows = config.text(_WALK) == "rows"
+        rows = min(config.integer(_ROWS), self.count) if is_by_rows else 1
+        tables = _Tables(self)
+        block = _Block(self, tables, is_by_rows=is_by_rows)
+        stored = [block.bytes_of(self.pixel, row) for row in range(rows)]
+        apart = self.bytes_of_row
+        kind = "V" if not is_by_rows or apart % self.lanes == 0 else "VU"
+        lines = [*block.lines]
+        lines += [f"*({kind} *)(out + {row * apart}) = {one};" for row, one in enumerate(stored)]
+        given = "const uint8_t *restrict in, const uint8_t *restrict tables"
+        computed = [
+            f"INLINE void computed({given}, int phase, uint8_t *restrict out) {{",
+            *lines,
+            "}",
+        ]
+        before = [path.read_text() for path in _FUNCTIONS]
+        loops = [*self._inputs(), *tables.made(), *self._bands(is_by_rows, rows)]
+        return "\n".join(loops), "\n".join([*before, *self._copying(), *computed])
+
+    # Loops
+
+    def _inputs(self) -> Iterator[str]:
+        """Inputs as bytes, and their ends: those of less than a vector with what fills one."""
+        for number, spec in enumerate(self.specs[:-1]):
+            size = spec.payload_bytes
+            yield f"const uint8_t *bytes{number} = (const uint8_t *)input{number};"
+            if size < self.lanes:
+                yield f"V small{number};"
+                yield f"copy_all((uint8_t *)&small{number}, bytes{number}, {size});"
+                yield f"bytes{number} = (const uint8_t *)&small{number};"
+            end = max(size, self.lanes)
+            yield f"const uint8_t *const end{number} = bytes{number} + {end};"
+
+    def _bands(self, is_by_rows: bool, rows: int) -> Iterator[str]:
+        height, apart = self.specs[-1].shape[0], self.bytes_of_row
+        top, left = self.first
+        yield from self._scratch(is_by_rows)
+        yield f"for (int n = 0; n < {height}; n += {self.count}) {{"
+        yield f"const int first = at_most(n, {height - self.count});"
+        row = f"{self.step[0]} * first"
+        if self.beyond is not None:
+            yield f"copy_rows_of(raw, bytes{self.image}, end{self.image}, {row} + {top}, around);"
+            yield "const uint8_t *in = raw;"
+        else:
+            start = f"({row} + {top}) * {self.raw_pitch} + {left * self.channels}"
+            yield f"const uint8_t *in = bytes{self.image} + {start};"
+            reads = self._reads
+            if is_by_rows and not self.is_apart:
+                reads = (self.raw_rows - 1) * self.raw_pitch + self.reach[1] * self.channels + apart
+            yield f"if (in + {reads} > end{self.image}) {{"
+            size = self.raw_rows * self.raw_pitch - left * self.channels
+            yield f"copy_bytes(raw, in, end{self.image}, {size});"
+            yield "in = raw;"
+            yield "}"
+        if self.is_apart:
+            yield "copy_apart(pixels, in);"
+            yield "in = pixels;"
+        if is_by_rows:
+            yield f"for (int y = 0; y < {self.count}; y += {rows}) {{"
+            yield f"const int row = at_most(y, {self.count - rows});"
+            yield f"const uint8_t *from = in + row * {self.pitch};"
+            yield f"uint8_t *to = (uint8_t *)output + (first + row) * {apart};"
+            yield from self._walked(apart // self.lanes, "from", "to")
+            if apart % self.lanes:
+                last = apart - self.lanes
+                yield f"computed(from + {last}, tables, {last % self.channels}, to + {last});"
+            yield "}"
+        else:
+            total = (self.count - 1) * self.pitch + apart
+            yield from self._walked(-(-total // self.lanes), "in", "made")
+            yield f"uint8_t *to = (uint8_t *)output + first * {apart};"
+            room = f"({height} - first) * {apart}"
+            yield f"store_rows(to, made, {self.pitch}, {apart}, {self.count}, {room});"
+        yield "}"
+
+    @property
+    def _reads(self) -> int:
+        """Bytes of the image, or of rows of it that were copied, that are read."""
+        pixels = self.step[1] * (self.specs[-1].shape[1] + 1) + self.reach[1]
+        return (self.raw_rows - 1) * self.raw_pitch + pixels * self.channels + 2 * self.lanes
+
+    def _scratch(self, is_by_rows: bool) -> Iterator[str]:
+        raw = max(self.raw_rows * self.raw_pitch, self._reads)
+        yield f"uint8_t *raw = scratch({raw + 2 * self.lanes});"
+        if self.is_apart:
+            yield f"uint8_t *pixels = scratch({len(self.planes) * self.plane_bytes});"
+        if not is_by_rows:
+            total = (self.count - 1) * self.pitch + self.bytes_of_row
+            yield f"uint8_t *made = scratch({total + 3 * self.lanes});"
+        if self.beyond not in (None, "edges"):
+            value = str(self.beyond)
+            if isinstance(self.beyond, tuple):
+                number, at = self.element(*self.beyond)
+                value = f"((const uint8_t *)bytes{number})[{at}]"
+            yield f"const V around = HVX(lvsplatw)(0x01010101 * {value});"
+        elif self.beyond:
+            yield "const V around = HVX(vd0)();"
+        yield "CHECKED"
+
+    def _walked(self, vectors: int, source: str, made: str) -> Iterator[str]:
+        moved = self.lanes % self.channels
+        yield f"for (int at = 0, phase = 0; at < {vectors * self.lanes}; at += VECTOR_BYTES) {{"
+        yield f"computed({source} + at, tables, phase, {made} + at);"
+        if moved:
+            yield f"phase += {moved};"
+            yield f"phase -= phase >= {self.channels} ? {self.channels} : 0;"
+        yield "}"
+
+    def element(self, name: str, at: Sequence[int | None]) -> tuple[int, int]:
+        """The number of the buffer ``name``, and which of its elements is the first at a place."""
+        number = [spec.name for spec in self.specs].index(name)
+        spec, flat = self.specs[number], 0
+        for index, extent in zip(at, spec.shape, strict=True):
+            flat = flat * extent + (index or 0)
+        return number, flat
+
+    def _copying(self) -> Iterator[str]:
+        """Functions that copy rows with what is beyond their edges, and pixels apart."""
+        if self.beyond is not None:
+            yield from self._copied_rows()
+        if self.is_apart:
+            yield from self._copied_apart()
+
+    def _copied_rows(self) -> Iterator[str]:
+        rows, columns, channels = self.specs[self.image].shape
+        before, after = (n * channels for n in self.sides)
+        shown = self.shown * channels
+        yield "static __attribute__((noinline)) void copy_rows_of("
+        yield "    uint8_t *restrict to, const uint8_t *restrict image, const uint8_t *end,"
+        yield "    int row, V around) {"
+        yield f"for (int n = 0; n < {self.raw_rows}; ++n, ++row, to += {self.raw_pitch}) {{"
+        if self.beyond == "edges":
+            yield f"const int own = clamped(row, 0, {rows - 1});"
+        else:
+            yield "const int own = row;"
+            yield f"if (row < 0 || row >= {rows}) {{"
+            yield f"fill(to, around, {self.raw_pitch});"
+            yield "continue;"
+            yield "}"
+        start = max(0, self.first[1]) * channels
+        yield f"const uint8_t *from = image + own * {columns * channels} + {start};"
+        is_edge = self.beyond == "edges"
+        if before:
+            again = f"again(to, from, end, {channels}, {self.sides[0]});"
+            yield again if is_edge else f"fill(to, around, {before});"
+        yield f"copy_bytes(to + {before}, from, end, {shown});"
+        if after:
+            place = f"to + {before + shown}"
+            pixel = f"from + {shown - channels}"
+            again = f"again({place}, {pixel}, end, {channels}, {self.sides[1]});"
+            yield again if is_edge else f"fill({place}, around, {after});"
+        yield "}\n}"
+
+    def _copied_apart(self) -> Iterator[str]:
+        (down, step), channels = self.step, self.channels
+        group = self.lanes // (step * channels)
+        pixels = self.pitch // channels
+        for column in {column for _, column in self.planes} if group else ():
+            picked = product(range(group), range(channels))
+            places = ((step * n + column) * channels + c for n, c in picked)
+            ways = ways_to(enumerate(places), self.lanes, is_upwards=True)
+            yield table_of(f"apart{column}", ways)
+        yield "static __attribute__((noinline)) void copy_apart("
+        yield "    uint8_t *restrict to, const uint8_t *restrict from) {"
+        for row, planes in groupby(self.planes, key=lambda one: one[0]):
+            own = [(column, self.planes.index((row, column))) for _, column in planes]
+            rows = (self.raw_rows - row + down - 1) // down
+            yield f"for (int n = 0; n < {rows}; ++n) {{"
+            yield f"const uint8_t *row = from + ({down} * n + {row}) * {self.raw_pitch};"
+            each = max(group, 1)
+            yield f"uint8_t *out = to + n * {self.pitch};"
+            yield f"for (int x = 0; x < {pixels}; x += {each}) {{"
+            at, made = f"x * {step * channels}", f"x * {channels}"
+            if group:
+                yield f"const V pixels = *(const VU *)(row + {at});"
+            for column, plane in own:
+                place = f"out + {plane * self.plane_bytes} + {made}"
+                if group:
+                    yield f"*(VU *)({place}) = HVX(vrdelta)(pixels, *(const V *)apart{column});"
+                    continue
+                for at_byte in range(0, channels, self.lanes):
+                    offset = column * channels + at_byte
+                    yield f"*(VU *)({place} + {at_byte}) = *(const VU *)(row + {at} + {offset});"
+            yield "}\n}"
+        yield "}"
+
+
+@dataclass
+class _Tables:
+    """What there is of each channel, from the first to that of a vector after the last; made before
+    all else."""
+
+    plan: Flat
+    places: dict[object, int] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    later: list[str] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def count(self) -> int:
+        """Channels of a table, in whole vectors of bytes."""
+        lanes = self.plan.lanes
+        return (self.plan.channels + 2 * lanes - 1) // lanes * lanes
+
+    def made(self) -> Iterator[str]:
+        """The C that makes them."""
+        yield f"uint8_t *tables = scratch({max(self.size, 1)});"
+        yield from self.lines
+        if self.later:
+            yield f"for (int phase = 0; phase < {self.count}; phase += VECTOR_BYTES) {{"
+            yield from self.later
+            yield "}"
+
+    def _room(self, key: object, size: int) -> int:
+        self.places[key] = self.size
+        self.size += size
+        return self.places[key]
+
+    def of_input(self, tap: Pixel) -> tuple[int, int]:
+        """Where the elements of an input for each channel are, and the bytes of one."""
+        number, first = self.plan.element(*tap.value)
+        spec, lanes = self.plan.specs[number], self.plan.lanes
+        size = spec.element_bytes
+        if tap not in self.places:
+            if tap.value[1][-1] is not None:
+                raise NoPlanError("the channel is not the last index of an input")
+            place = self._room(tap, size * self.count + lanes)
+            own, whole = size * self.plan.channels, size * self.count
+            given = f"bytes{number} + {size * first}, end{number}, {own}, {whole}"
+            self.lines.append(f"repeat(tables + {place}, {given});")
+        return self.places[tap], size
+
+    def of_one(self, tap: Pixel, *, is_wide: bool) -> int:
+        """Where a vector of an element of an input is, as words or as bytes."""
+        key = tap, is_wide
+        if key not in self.places:
+            number, first = self.plan.element(*tap.value)
+            kind = self.plan.specs[number].dtype
+            value = f"((const {kind}_t *)bytes{number})[{first}]"
+            value = value if is_wide else f"0x01010101 * {value}"
+            place = self._room(key, self.plan.lanes)
+            self.lines.append(f"*(V *)(tables + {place}) = HVX(lvsplatw)({value});")
+        return self.places[key]
+
+    def of_words(self, content: object, written: Callable[[_Block], list[str]]) -> int:
+        """Where a table of words is, of which a block writes each four vectors."""
+        key = "words", content
+        if key not in self.places:
+            block = _Block(self.plan, self, is_by_rows=False, is_table=True)
+            words = written(block)
+            place = self._room(key, _GROUP * self.count)
+            self.later += ["{", *block.lines]
+            for n, word in enumerate(words):
+                at = place + n * self.plan.lanes
+                self.later.append(f"*(V *)(tables + {_GROUP} * phase + {at}) = {word};")
+            self.later.append("}")
+        return self.places[key]
+
+
+class _Block:
+    """C of vectors of bytes of the output, or of a table."""
+
+    def __init__(
+        self,
+        plan: Flat,
+        tables: _Tables,
+        *,
+        is_by_rows: bool,
+        is_table: bool = False,
+    ) -> None:
+        self._plan, self._tables, self._is_table = plan, tables, is_table
+        lanes, channels = plan.lanes, plan.channels
+        self._are_tables_aligned = is_table or 0 in (channels % lanes, lanes % channels)
+        (top, left), pitch = plan.first, plan.raw_pitch
+        begins = 0 if plan.is_apart or plan.beyond is not None else top * pitch + left * channels
+        places = [begins, pitch] if begins else []
+        places += [plan.bytes_of_row, plan.pitch] if is_by_rows else []
+        self._is_aligned = all(one % lanes == 0 for one in places)
+        self._made: dict[str, str] = {}
+        self._several: dict[object, list[str]] = {}
+        self.lines: list[str] = []
+
+    def _named(self, kind: str, text: str) -> str:
+        """The name of the vector or pair ``text``."""
+        if text not in self._made:
+            self._made[text] = name = f"{'vw'[kind == 'W']}{len(self._made)}"
+            self.lines.append(f"const {kind} {name} = {text};")
+        return self._made[text]
+
+    def _vector(self, operation: str, *given: object) -> str:
+        return self._named("V", f"HVX({operation})({', '.join(map(str, given))})")
+
+    def _pair(self, operation: str, *given: object) -> list[str]:
+        return halves(self._named("W", f"HVX({operation})({', '.join(map(str, given))})"))
+
+    def _splat(self, value: int, bits: int) -> str:
+        by = {8: 0x01010101, 16: 0x00010001, 32: 1}[bits]
+        return f"HVX(lvsplatw)({I32.wrapped((value & (1 << bits) - 1) * by)})"
+
+    def _of_table(self, place: int, size: int, number: int = 0) -> str:
+        """A vector of a table of elements that have ``size`` bytes."""
+        kind = "V" if self._are_tables_aligned else "VU"
+        at = place + number * self._plan.lanes
+        return self._named("V", f"*(const {kind} *)(tables + {size} * phase + {at})")
+
+    def _loaded(self, sample: Sample, row: int) -> str:
+        place = self._plan.place(sample) + row * self._plan.pitch
+        kind = "V" if self._is_aligned and place % self._plan.lanes == 0 else "VU"
+        return self._named("V", f"*(const {kind} *)(in + {place})")
+
+    # Bytes
+
+    def bytes_of(self, value: Pixel, row: int) -> str:
+        """The vector of a ``value`` of 0 to 255, in order."""
+        if not _holds(U8, value):
+            raise NoPlanError(f"a value reaches from {value.low} to {value.high}, not 0 to 255")
+        if value.kind == "pixel":
+            return self._loaded(value.value, row)
+        if value.kind == "constant":
+            return self._splat(value.value, 8)
+        if value.kind == "tap" and None in value.value[1]:
+            return self._of_table(*self._tables.of_input(value))
+        if value.kind == "tap":
+            place = self._tables.of_one(value, is_wide=False)
+            return self._named("V", f"*(const V *)(tables + {place})")
+        inner = clamped_to(value, 0, 255)
+        if value.kind in FOLDS and (inner is value or inner is None):
+            return self._folded(value, row)
+        return self._narrowed(value if inner is None else inner, row)
+
+    def _folded(self, value: Pixel, row: int) -> str:
+        """Of samples those of a row first, which several windows have in common."""
+        samples = [one.value for one in value.parts if one.kind == "pixel"]
+        others = [one for one in value.parts if one.kind != "pixel"]
+        samples.sort(key=lambda one: (one.dy, one.dx))
+        folded = []
+        for _, own in groupby(samples, key=lambda one: one.dy):
+            folded.append(self._joined(FOLDS[value.kind], [self._loaded(one, row) for one in own]))
+        folded += (self.bytes_of(clamped(one), row) for one in others)
+        return self._joined(FOLDS[value.kind], folded)
+
+    def _joined(self, operation: str, vectors: Sequence[str]) -> str:
+        total, *others = vectors
+        for one in others:
+            total = self._vector(operation, total, one)
+        return total
+
+    def _narrowed(self, value: Pixel, row: int) -> str:
+        """``value``, brought between 0 and 255."""
+        shift, zero, inner = 0, 0, value
+        if value.kind == "sum" and len(value.parts) == 1 and value.value[0] == 1:
+            (inner,), zero = value.parts, value.value[-1]
+        if inner.kind == "shift" and inner.value <= 7:
+            shift = inner.value
+        (body,) = inner.parts if shift else (value,)
+        half = 1 << shift >> 1
+        rounds = bool(shift) and body.kind == "sum" and body.value[-1] == half
+        body = body - half if rounds else body
+        if shift and _holds(I16, body) and I16.holds(zero << shift):
+            own = self._halves(body, row)
+            if zero:
+                own = [self._vector("vaddhsat", one, self._splat(zero << shift, 16)) for one in own]
+            by = "vasrhubrndsat" if rounds else "vasrhubsat"
+            made = self._vector(by, own[1], own[0], shift)
+        else:
+            own = self._halves(value, row, saturates=True)
+            made = self._vector("vsathub", own[1], own[0])
+        if self._is_of_words(value):
+            made = self._vector("vdealb", self._vector("vdealb", made))
+        return made
+
+    # Halfwords
+
+    def _is_of_words(self, value: Pixel) -> bool:
+        """Whether halfwords of it are made of words."""
+        return any(
+            one.kind in ("times", "wrapped")
+            or not (_holds(I16, one) or _holds(U16, one))
+            or (one.kind == "tap" and not _holds(U8, one))
+            for one in value.inner()
+        )
+
+    def _halves(self, value: Pixel, row: int, *, saturates: bool = False) -> list[str]:
+        """Two vectors of halfwords: even and odd ones of bytes, or the first and the second of
+        each four quarters of words. If it ``saturates``, of values that 16 bits do not hold the
+        nearest that they do."""
+        if not (saturates or _holds(I16, value) or _holds(U16, value)):
+            raise NoPlanError(f"a value reaches from {value.low} to {value.high}")
+        key = "halves", value, row
+        if key not in self._several:
+            made = self._halves_of_words if self._is_of_words(value) else self._halves_of_bytes
+            self._several[key] = made(value, row, saturates=saturates)
+        return self._several[key]
+
+    def _each(self, operation: str, vectors: Sequence[str], *given: object) -> list[str]:
+        return [self._vector(operation, one, *given) for one in vectors]
+
+    def _halves_of_bytes(self, value: Pixel, row: int, *, saturates: bool) -> list[str]:
+        if not (_holds(I16, value) or _holds(U16, value)):
+            raise NoPlanError(f"a value reaches from {value.low} to {value.high}")
+        letter = "" if _holds(I16, value) else "u"
+        kind, parts = value.kind, value.parts
+        if kind == "sum":
+            return self._sum_of_bytes(value, row)
+        if kind == "product" and _holds(I16, parts[0]) and I16.holds(value.value):
+            by = I32.wrapped((value.value & 0xFFFF) * 0x10001)
+            return self._each("vmpyhsrs", self._halves(parts[0], row), by)
+        if kind == "shift":
+            shifted = "vasrh" if _holds(I16, parts[0]) else "vlsrh"
+            return self._each(shifted, self._halves(parts[0], row), value.value)
+        if kind == "abs" and _holds(I16, parts[0]):
+            return self._each("vabsh", self._halves(parts[0], row))
+        if kind in FOLDS and not all(_holds(U8, one) for one in parts):
+            if not all(_holds(U16 if letter else I16, one) for one in parts):
+                raise NoPlanError("it compares values of 16 bits with and without a sign")
+            first, *others = (self._halves(one, row) for one in parts)
+            for other in others:
+                pairs = zip(first, other, strict=True)
+                first = [self._vector(f"v{kind}{letter}h", one, two) for one, two in pairs]
+            return first
+        if kind == "constant":
+            return [self._splat(value.value, 16)] * 2
+        if not _holds(U8, value):
+            raise NoPlanError(f"it has no code for {kind}")
+        return self._pair("vzb", self.bytes_of(value, row))
+
+    def _sum_of_bytes(self, value: Pixel, row: int) -> list[str]:
+        *weights, offset = value.value
+        terms = [*zip(value.parts, weights, strict=True)]
+        small = [(one, by) for one, by in terms if _holds(U8, one) and I8.holds(by)]
+        total = ""
+        for n in range(0, len(small), 2):
+            (one, by), (other, second) = small[n], [*small[n + 1 : n + 2], (small[n][0], 0)][0]
+            pair = f"HVX(vcombine)({self.bytes_of(other, row)}, {self.bytes_of(one, row)})"
+            text = f"HVX(vmpabus)({pair}, {bytes_of(by, second)})"
+            if total:
+                text = f"HVX(vmpabus_acc)({total}, {pair}, {bytes_of(by, second)})"
+            total = self._named("W", text)
+        made = halves(total) if total else []
+        for one, by in terms:
+            if (one, by) in small:
+                continue
+            own = self._halves(one, row)
+            if not I8.holds(by):
+                raise NoPlanError(f"it multiplies halfwords by {by}")
+            if abs(by) != 1 or not made:
+                own, by = self._each("vmpyihb", own, bytes_of(by, by)), 1
+            operation = "vaddh" if by == 1 else "vsubh"
+            made = (
+                [self._vector(operation, a, b) for a, b in zip(made, own, strict=True)]
+                if made
+                else own
+            )
+        return self._each("vaddh", made, self._splat(offset, 16)) if offset else made
+
+    def _halves_of_words(self, value: Pixel, row: int, *, saturates: bool) -> list[str]:
+        kind, parts = value.kind, value.parts
+        if kind == "product" and _holds(I16, parts[0]) and I16.holds(value.value):
+            by = I32.wrapped((value.value & 0xFFFF) * 0x10001)
+            return self._each("vmpyhsrs", self._halves(parts[0], row), by)
+        inner = clamped_to(value, I16.low, I16.high)
+        if inner is not None and inner is not value:
+            return self._halves(inner, row, saturates=True)
+        if kind == "shift" and _holds(I16, parts[0]):
+            return self._each("vasrh", self._halves(parts[0], row), value.value)
+        if kind == "shift" and value.value <= 15 and (saturates or _holds(I16, value)):
+            one, two, three, four = self.words(parts[0], row)
+            pairs = (three, one), (four, two)
+            return [self._vector("vasrwhsat", *pair, value.value) for pair in pairs]
+        if kind == "sum" and (own := self._little_more(value, row, saturates=saturates)):
+            return own
+        if not saturates and not _holds(I16, value):
+            raise NoPlanError(f"a value reaches from {value.low} to {value.high}")
+        one, two, three, four = self.words(value, row, saturates=saturates)
+        return [self._vector("vsatwh", *pair) for pair in ((three, one), (four, two))]
+
+    def _little_more(self, value: Pixel, row: int, *, saturates: bool) -> list[str]:
+        """A value of words and a byte, as halfwords; where they saturate, bytes do, too."""
+        *weights, offset = value.value
+        terms = [*zip(value.parts, weights, strict=True)]
+        main = [one for one, by in terms if by == 1 and self._is_of_words(one)]
+        rest = [one for one, by in terms if by == 1 and one.kind == "tap" and _holds(U8, one)]
+        if len(main) != 1 or len(main) + len(rest) != len(terms) or not I8.holds(offset >> 1):
+            return []
+        if len(rest) > 1 or any(None in one.value[1] for one in rest):
+            return []
+        if not saturates and not (_holds(I16, main[0]) and _holds(I16, value)):
+            return []
+        own = self._halves(main[0], row, saturates=saturates)
+        for one in rest:
+            wide = self._pair("vzb", self.bytes_of(one, row))[0]
+            own = self._each("vaddhsat", own, wide)
+        return self._each("vaddhsat", own, self._splat(offset, 16)) if offset else own
+
+    # Words
+
+    def words(self, value: Pixel, row: int, *, saturates: bool = False) -> list[str]:
+        """Four vectors of words in order. If it ``saturates``, of 2**31 one less."""
+        if not (I32.low <= value.low and value.high <= I32.high + saturates):
+            raise NoPlanError(f"a value reaches from {value.low} to {value.high}")
+        key = "words", value, row
+        if key not in self._several:
+            self._several[key] = self._words(value, row)
+        return self._several[key]
+
+    def _words(self, value: Pixel, row: int) -> list[str]:
+        kind, parts = value.kind, value.parts
+        if kind == "constant":
+            return [self._splat(value.value, 32)] * _GROUP
+        if kind == "tap":
+            return self._words_of_input(value)
+        if not self._is_table and not any(one.kind == "pixel" for one in value.inner()):
+            place = self._tables.of_words(value, lambda own: own.words(value, 0))
+            return [self._of_table(place, _GROUP, n) for n in range(_GROUP)]
+        if kind == "wrapped" and value.value == str(I32):
+            return self._sum(parts[0], row)
+        if kind == "sum":
+            return self._sum(value, row)
+        if kind == "times":
+            one, other = (self.words(part, row) for part in parts)
+            return [self._product(a, b) for a, b in zip(one, other, strict=True)]
+        if kind == "product" and I16.holds(value.value):
+            return self._scaled(parts[0], constant(value.value << 16), row)
+        if kind == "shift" and (scale := _scale_of(value)) is not None:
+            return self._scaled(*scale, row)
+        if kind == "shift":
+            return self._each("vasrw", self.words(parts[0], row), min(value.value, 31))
+        if kind == "abs":
+            return self._each("vabsw", self.words(parts[0], row))
+        if kind in FOLDS and not _holds(U8, value):
+            first, *others = (self.words(one, row) for one in parts)
+            for other in others:
+                pairs = zip(first, other, strict=True)
+                first = [self._vector(f"v{kind}w", one, two) for one, two in pairs]
+            return first
+        if not _holds(U8, value):
+            raise NoPlanError(f"it has no code for {kind} in words")
+        made = self._pair("vunpackub", self.bytes_of(value, row))
+        return [one for half in made for one in self._pair("vunpackuh", half)]
+
+    def _words_of_input(self, tap: Pixel) -> list[str]:
+        if None not in tap.value[1]:
+            place = self._tables.of_one(tap, is_wide=True)
+            return [self._named("V", f"*(const V *)(tables + {place})")] * _GROUP
+        place, size = self._tables.of_input(tap)
+        if size < _GROUP and not self._is_table:
+            place, size = self._tables.of_words(tap, lambda own: own.words(tap, 0)), _GROUP
+        made = [self._of_table(place, size, n) for n in range(size)]
+        letter = "u" if tap.low >= 0 else ""
+        if size == 1:
+            made = self._pair(f"vunpack{letter}b", made[0])
+        if size < _GROUP:
+            made = [one for half in made for one in self._pair(f"vunpack{letter}h", half)]
+        return made
+
+    def _sum(self, value: Pixel, row: int) -> list[str]:
+        if value.kind != "sum":
+            return self.words(value, row)
+        *weights, offset = value.value
+        dots: list[tuple[Sample, Pixel]] = []
+        free, others = constant(offset), []
+        for part, by in zip(value.parts, weights, strict=True):
+            if by == 1 and part.kind == "times" and _is_product_of_bytes(part):
+                dots.append((part.parts[0].value, part.parts[1]))
+            elif part.kind == "pixel" and I8.holds(by):
+                dots.append((part.value, constant(by)))
+            elif not self._is_table and not any(one.kind == "pixel" for one in part.inner()):
+                free += part * by
+            else:
+                others.append((part, by))
+        made = self._freed(free, row)
+        for part, by in others:
+            own = self.words(part, row)
+            if by != 1 and not I16.holds(by):
+                raise NoPlanError(f"it multiplies words by {by}")
+            if by != 1:
+                own = self._each("vmpyiwh", own, I32.wrapped((by & 0xFFFF) * 0x10001))
+            pairs = zip(made, own, strict=True)
+            made = [self._vector("vaddw", a, b) for a, b in pairs] if made else own
+        for group in _groups(dots):
+            made = self._dot(group, made, row)
+        return made or self.words(constant(0), row)
+
+    def _freed(self, free: Pixel, row: int) -> list[str]:
+        """A part of a sum that is the same for all pixels."""
+        if free == constant(0):
+            return []
+        # Of a sum that wraps around it may be beyond words, too.
+        own = Pixel("wrapped", str(I32), (free,), I32.low, I32.high)
+        return self.words(free if _holds(I32, free) else own, row)
+
+    def _dot(self, group: Sequence[tuple[Sample, Pixel]], totals: list[str], row: int) -> list[str]:
+        """Adds the products of up to four samples."""
+        samples = [sample for sample, _ in group]
+        weights = [weight for _, weight in group]
+        loaded = [self._loaded(one, row) for one in samples]
+        fours = self._interleaved([*loaded, *[loaded[-1]] * (_GROUP - len(loaded))])
+        padded = (*weights, *[constant(0)] * (_GROUP - len(weights)))
+        place = self._tables.of_words(padded, lambda own: own.fours(padded))
+        made = []
+        for n, four in enumerate(fours):
+            by = self._of_table(place, _GROUP, n)
+            text = f"HVX(vrmpybusv)({four}, {by})"
+            if totals:
+                text = f"HVX(vrmpybusv_acc)({totals[n]}, {four}, {by})"
+            made.append(self._named("V", text))
+        return made
+
+    def fours(self, weights: Sequence[Pixel]) -> list[str]:
+        """Words of a byte of each of four."""
+        found = []
+        for one in weights:
+            if one.kind == "constant":
+                found.append(self._splat(one.value, 8))
+            elif None in one.value[1]:
+                found.append(self._of_table(*self._tables.of_input(one)))
+            else:
+                place = self._tables.of_one(one, is_wide=False)
+                found.append(self._named("V", f"*(const V *)(tables + {place})"))
+        return self._interleaved(found)
+
+    def _interleaved(self, vectors: Sequence[str]) -> list[str]:
+        one, two, three, four = vectors
+        low = self._pair("vshuffvdd", two, one, -1)
+        high = self._pair("vshuffvdd", four, three, -1)
+        return [
+            vector
+            for a, b in zip(low, high, strict=True)
+            for vector in self._pair("vshuffvdd", b, a, -2)
+        ]
+
+    def _product(self, one: str, other: str) -> str:
+        low = self._vector("vmpyieoh", one, other)
+        return self._vector("vmpyiewuh_acc", low, one, other)
+
+    def _scaled(self, value: Pixel, scale: Pixel, row: int) -> list[str]:
+        """``value * scale / 2**31``, to the nearest, halves up."""
+        made = []
+        for one, by in zip(self.words(value, row), self.words(scale, row), strict=True):
+            low = self._vector("vmpyewuh", one, by)
+            made.append(self._vector("vmpyowh_rnd_sacc", low, one, by))
+        return made
+
+
+def _holds(kind: object, value: Pixel) -> bool:
+    return kind.low <= value.low <= value.high <= kind.high  # type: ignore[attr-defined,no-any-return]
+
+
+def _is_product_of_bytes(value: Pixel) -> bool:
+    sample, tap = value.parts
+    return sample.kind == "pixel" and tap.kind == "tap" and _holds(I8, tap)
+
+
+def _scale_of(value: Pixel) -> tuple[Pixel, Pixel] | None:
+    """What is multiplied by what, if ``value`` is a product that is shifted by 31 and rounded."""
+    (total,) = value.parts
+    if value.value != _SCALE_BITS or total.kind != "sum" or len(total.parts) != 1:
+        return None
+    by, offset = total.value
+    (part,) = total.parts
+    if by != 1 or offset != 1 << _SCALE_BITS - 1 or part.kind != "times":
+        return None
+    own, scale = part.parts
+    return own, scale
+
+
+def _groups(
+    dots: Iterable[tuple[Sample, Pixel]],
+) -> Iterator[list[tuple[Sample, Pixel]]]:
+    """Up to four of a row of windows, whose samples serve several of them."""
+    ordered = sorted(dots, key=lambda one: (one[0].dy, one[0].dx))
+    for _, row in groupby(ordered, key=lambda one: one[0].dy):
+        own = [*row]
+        yield from (own[n : n + _GROUP] for n in range(0, len(own), _GROUP))
