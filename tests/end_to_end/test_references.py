@@ -10,7 +10,12 @@ import pytest
 from tests.rig.arithmetic_pipelines import EXPRESSIONS, SIZE, arithmetic_pipeline
 from tests.rig.unseen_pipelines import SIZES, unseen_pipeline
 from tuner.codegen import find_generator
-from tuner.codegen.halide.uploads.contents import checked, is_read
+from tuner.codegen.halide.uploads.contents import (
+    checked,
+    definitions_of,
+    expressions_in,
+    is_read,
+)
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS
 from tuner.executor.evaluation import Evaluator
 from tuner.jobs.tuning import keep_pipeline
@@ -50,7 +55,9 @@ def test_every_intrinsic_is_in_a_pipeline() -> None:
     called = {
         node["name"]
         for name in EXPRESSIONS
-        for node in checked(arithmetic_pipeline(name)).types
+        for func in checked(arithmetic_pipeline(name)).funcs.values()
+        for root in definitions_of(func)
+        for node in expressions_in(root)
         if node.kind == "Call" and not is_read(node)
     }
     assert called == INTRINSICS.keys() - NOT_WRITTEN

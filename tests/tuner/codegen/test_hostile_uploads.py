@@ -16,9 +16,10 @@ from tests.rig.unseen_pipelines import unseen_pipeline
 from tests.rig.uploads import mutated, serialized_pipeline
 from tuner.codegen.halide.uploads import analyse_pipeline, describe_pipeline, readers
 from tuner.codegen.halide.uploads.answers import NotTunableError
-from tuner.codegen.halide.uploads.contents import checked
+from tuner.codegen.halide.uploads.program import program_of
 from tuner.codegen.halide.uploads.serialized import MOST_DEPTH, DamagedError
 from tuner.errors import UserError
+from tuner.program import ProgramError
 
 ROOMS = (tuner, service)
 LEAST_HANDMADE = 30
@@ -83,9 +84,9 @@ def test_whatever_bytes_there_are_reading_them_ends_in_a_refusal() -> None:
     found: Counter[str] = Counter()
     for data in mutated(valid_uploads(), 60, seed=0):
         try:
-            checked(data)
+            program_of(data)
             found["accepted"] += 1
-        except (DamagedError, NotTunableError) as error:
+        except (DamagedError, NotTunableError, ProgramError) as error:
             found[type(error).__name__] += 1
     assert found["DamagedError"] > found["accepted"]
 

@@ -24,15 +24,12 @@ from tuner.codegen.halide.uploads.answers import (
 from tuner.codegen.halide.uploads.contents import (
     Contents,
     Func,
-    asked,
-    bounding,
     by_name,
     checked,
     expressions_in,
     is_variable,
-    placing,
 )
-from tuner.codegen.halide.uploads.defaults import amounts, lively
+from tuner.codegen.halide.uploads.defaults import amounts, bounding, lively, placing
 from tuner.codegen.halide.uploads.intrinsics import Type
 from tuner.codegen.halide.uploads.overflowing import told_overflow
 from tuner.codegen.halide.uploads.pipelines import pipeline_of
@@ -77,7 +74,7 @@ def analyse(
     contents = checked(data)
     _require_kind(contents)
     sizes = Sizes(given)
-    scalars = _scalars(contents, sizes)
+    scalars = _scalars(contents, read_program(contents), sizes)
     fixed = {name: one.value for name, one in scalars.items() if one.decides}
     own = checked(data, folds=folds, fixed=fixed) if folds or fixed else contents
     whole = {name: _whole_output(name, own, sizes) for name in own.outputs}
@@ -118,7 +115,7 @@ def analyse(
         raise NotTunableError(f"it has {len(stages)} stages; {MOST_TUNED_STAGES} at most")
     inputs, outputs = list(map(sizes.loose, inputs)), list(map(sizes.loose, outputs))
     inputs = list(map(sizes.ranged, inputs))
-    found = _chosen(lambda: checked(data, fixed=told), contents, program, sizes, scalars)
+    found = _chosen(lambda: checked(data, fixed=told), program, sizes, scalars)
     facts = PipelineFacts(
         tuple(inputs), tuple(outputs), tuple(stages), tuple(found), demands_of(bounds), folds
     )
@@ -151,7 +148,9 @@ def _ends(
     contents: Contents, outputs: Mapping[str, Place], sizes: Sizes
 ) -> dict[tuple[str, int], Ends]:
     """Those of inputs along dimensions of which expressions ask."""
-    wanted = {name: sorted(numbers) for name, numbers in sorted(asked(contents).items())}
+    inputs = zip(contents.arguments, read_program(contents).inputs, strict=False)
+    asked = {name: [n for n, axis in enumerate(one.axes[::-1]) if axis] for name, one in inputs}
+    wanted = {name: numbers for name, numbers in asked.items() if numbers}
     found = []
     for extent in _PROBES if wanted else ():
         ranks = {name: contents.inputs[name][1] for name in wanted}
@@ -211,20 +210,19 @@ def _outputs(func: Func, box: Box) -> Iterator[BufferFacts]:
         yield BufferFacts(name, _dtype(kind, f"output {name}"), mins, extents)
 
 
-def _scalars(contents: Contents, sizes: Sizes) -> dict[str, ScalarFacts]:
-    bounds, decisive = bounding(contents), placing(contents)
+def _scalars(contents: Contents, program: Program, sizes: Sizes) -> dict[str, ScalarFacts]:
+    bounds, decisive = bounding(program), placing(program)
     found = {}
-    for name, (kind, rank) in sorted(contents.inputs.items()):
-        if rank < 0:
-            dtype = _dtype(kind, f"scalar {name}")
-            one = sizes.scalar(name, dtype, _usual(dtype, bounds.get(name, ())))
-            found[name] = replace(one, decides=name in decisive)
+    names = [name for name in contents.arguments if contents.inputs[name][1] < 0]
+    for name, own in zip(names, program.scalars, strict=True):
+        dtype = _dtype(contents.inputs[name][0], f"scalar {name}")
+        one = sizes.scalar(name, dtype, _usual(dtype, bounds[own.name]))
+        found[name] = replace(one, decides=own.name in decisive)
     return found
 
 
 def _chosen(
     pinned: Callable[[], Contents],
-    contents: Contents,
     program: Program,
     sizes: Sizes,
     usual: Mapping[str, ScalarFacts],
@@ -232,9 +230,9 @@ def _chosen(
     """The scalars with values at which outputs follow inputs, where nobody chose them. Bounds keep
     theirs, and those that decide places, on which what is ``pinned`` does not depend."""
     fixed = {name for name, one in usual.items() if one.decides}
-    own, shifting = dict(zip(usual, program.scalars, strict=True)), amounts(program)
-    ends = bounding(contents).keys() & own.keys()
-    fixed |= {name for name in ends if own[name].name not in shifting}
+    bounds, shifting = bounding(program), amounts(program)
+    own = zip(usual, program.scalars, strict=True)
+    fixed |= {name for name, one in own if bounds[one.name] and one.name not in shifting}
     values = {name: one.value for name, one in usual.items()}
     free = sizes.unchosen() - fixed
     if free:
@@ -243,12 +241,12 @@ def _chosen(
 
 
 def _usual(dtype: str, operand_of: Collection[str]) -> int:
-    """The value of a scalar until another is chosen. ``operand_of`` are ``Min`` and ``Max`` where
+    """The value of a scalar until another is chosen. ``operand_of`` are ``min`` and ``max`` where
     it is one of theirs."""
     if len(operand_of) != 1:
         return _SCALAR
     least, most = _whole(dtype)
-    return least + _BEYOND_BOUND if "Max" in operand_of else most - _BEYOND_BOUND
+    return least + _BEYOND_BOUND if "max" in operand_of else most - _BEYOND_BOUND
 
 
 def _is_folded_once(mirror: Func, boxes: Mapping[str, Box], inputs: Sequence[BufferFacts]) -> bool:

@@ -15,7 +15,17 @@ from numpy.random import default_rng  # loaded before files cannot be opened
 
 from tuner.codegen.halide.uploads.program import declared
 from tuner.program.bounds import Bounds, bounded
-from tuner.program.expressions import SHIFTS, Binary, ProgramError, Variable, ordered
+from tuner.program.expressions import (
+    SHIFTS,
+    Binary,
+    Cast,
+    Expr,
+    Load,
+    ProgramError,
+    Variable,
+    loads_in,
+    ordered,
+)
 from tuner.program.interpretation import Array, evaluated
 from tuner.program.loops import Program
 from tuner.program.overflow import overflows
@@ -144,3 +154,35 @@ def amounts(program: Program) -> set[str]:
         if isinstance(node, Binary) and node.operator in SHIFTS
     ]
     return names & {node.name for node in ordered(shifts) if isinstance(node, Variable)}
+
+
+def bounding(program: Program) -> dict[str, set[str]]:
+    """By each scalar whether values are compared with it by a ``min`` or a ``max``, as with bounds
+    of a clamp."""
+    found: dict[str, set[str]] = {one.name: set() for one in program.scalars}
+    for node in ordered(one for stage in program.stages for one in stage.expressions):
+        if isinstance(node, Binary) and node.operator in ("min", "max"):
+            for part in node.parts:
+                while isinstance(part, Cast):
+                    part = part.operand
+                if isinstance(part, Variable) and part.name in found:
+                    found[part.name].add(node.operator)
+    return found
+
+
+def placing(program: Program) -> set[str]:
+    """The scalars that decide which elements are read or stored, and how often: they are in
+    indices, in bounds and conditions of reductions, or in what these are made of."""
+    made = {array: stage.expressions for stage in program.stages for array in stage.arrays}
+    places: list[Expr] = []
+    for stage in program.stages:
+        places += (index for load in loads_in(*stage.expressions) for index in load.indices)
+        for update in stage.updates:
+            places += (*update.places, *(() if update.condition is None else (update.condition,)))
+            places += (bound for loop in update.loops for bound in loop.bounds)
+
+    def into(node: Expr) -> tuple[Expr, ...]:
+        return (*node.parts, *made.get(node.source, ())) if isinstance(node, Load) else node.parts
+
+    names = {one.name for one in ordered(places, into) if isinstance(one, Variable)}
+    return names & {one.name for one in program.scalars}

@@ -13,22 +13,26 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from keyword import iskeyword
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from tuner.codegen.halide.uploads.answers import NotTunableError
 from tuner.codegen.halide.uploads.contents import (
     Contents,
     Func,
     Table,
     Update,
-    asked,
     by_name,
     checked,
     is_call_to_func,
+    is_read,
     is_true,
     is_variable,
     parts_of,
+    require,
+    type_in,
 )
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS, converted
 from tuner.codegen.halide.uploads.intrinsics import Type as HalideType
@@ -64,7 +68,7 @@ _BINARY: Mapping[str, BinaryOperator] = {
     "And": "&",
     "Or": "|",
 }
-_OF_A_BUFFER = re.compile(r".+\.(min|extent)\.(\d+)")
+_OF_A_BUFFER = re.compile(r"(.+)\.(min|extent)\.(\d{1,2})")
 
 
 def program_of(data: bytes, name: str = "pipeline") -> loops.Program:
@@ -73,6 +77,36 @@ def program_of(data: bytes, name: str = "pipeline") -> loops.Program:
     Raises what :func:`checked` does, and ``ProgramError`` if it does not fit the form.
     """
     return read_program(checked(data), name)
+
+
+def described(data: bytes) -> dict[str, Any]:
+    """The JSON form of the ``PipelineDescription`` of ``data``. Raises what ``checked`` does."""
+    contents = checked(data)
+    read_program(contents)
+    wrappers = {f"{name}_im" for name in contents.inputs}
+    inputs = [(name, contents.inputs[name]) for name in contents.arguments]
+    return {
+        "stages": [
+            {
+                "name": name,
+                "dimensions": func.dimensions,
+                "types": [f"{code}{bits}" for code, bits in func.types],
+                "updates": len(func.updates),
+            }
+            for name, func in contents.funcs.items()
+            if name.partition("$")[0] not in wrappers
+        ],
+        "inputs": [
+            {
+                "name": name,
+                "type": "{}{}".format(*kind),
+                "dimensions": max(rank, 0),
+                "is_buffer": rank >= 0,
+            }
+            for name, (kind, rank) in inputs
+        ],
+        "outputs": contents.outputs,
+    }
 
 
 Place = tuple[Sequence[int], Sequence[int]]
@@ -122,6 +156,10 @@ def _type(kind: HalideType) -> Type:
     return Type(bits, code == "int")
 
 
+def _halide_type(kind: Type) -> HalideType:
+    return "int" if kind.is_signed else "uint", kind.bits
+
+
 class Names:
     """Names of the form for those of Halide, which have dots and dollars."""
 
@@ -151,12 +189,11 @@ class _Reading:
         self._contents = contents
         tuples = {one: known[f"{one}.0"] for one in contents.outputs if f"{one}.0" in known}
         self._known = {**known, **tuples}
-        self._asked = asked(contents)
         self._names = Names()
         self._own: dict[str, str] = {}
         """The names of inputs and tables."""
-        self._sizes: dict[str, Variable] = {}
-        """Sizes by what Halide calls them, such as ``image.extent.0``."""
+        self._sizes: dict[tuple[str, int], Variable] = {}
+        """By buffer and dimension."""
         self._arrays: dict[tuple[str, int], tuple[str, Type]] = {}
         """Name and type of each value of each Func."""
         self.spelled: dict[Expr, tuple[str, Sequence[Expr]]] = {}
@@ -164,7 +201,8 @@ class _Reading:
     def program(self, name: str) -> loops.Program:
         contents = self._contents
         named = self._names.fresh(name)
-        arguments = tuple(self._input(one, *contents.inputs[one]) for one in contents.arguments)
+        for one in contents.arguments:
+            self._own[one] = self._names.fresh(one)
         tables = tuple(self._table(one, table) for one, table in contents.tables.items())
         funcs = by_name(contents)
         for func in funcs:
@@ -172,35 +210,34 @@ class _Reading:
                 wanted = func.name if len(func.types) == 1 else f"{func.name}_{number}"
                 made = _type(kind)
                 self._arrays[func.name, number] = self._names.fresh(wanted), made
-        for output in contents.outputs:
-            for number in range(len(contents.funcs[output].dimensions)):
-                self._axis(output, number)
         stages = tuple(map(self._stage, funcs))
+        arguments = tuple(self._input(one, *contents.inputs[one]) for one in contents.arguments)
         outputs = tuple(
             self._arrays[output, number][0]
             for output in contents.outputs
             for number in range(len(contents.funcs[output].types))
         )
-        sizes = tuple(size.name for size in self._sizes.values())
+        order = [*contents.arguments, *contents.outputs]
+        found = sorted(self._sizes, key=lambda at: (order.index(at[0]), at[1]))
+        sizes = tuple(self._sizes[one].name for one in found)
         return loops.Program(named, sizes, arguments, tables, stages, outputs)
 
     def _input(self, name: str, kind: HalideType, rank: int) -> loops.Scalar | loops.Buffer:
-        own = self._own[name] = self._names.fresh(name)
-        made = _type(kind)
+        own, made = self._own[name], _type(kind)
         if rank < 0:
             return loops.Scalar(own, made, made.low, made.high)
-        found = self._asked.get(name, ()) if name not in self._known else ()
-        axes = [self._axis(name, number) if number in found else () for number in range(rank)]
+        sizes = [self._sizes.get((name, number)) for number in range(rank)]
+        axes = [() if size is None else (Constant(0, INDEX), size) for size in sizes]
         return loops.Buffer(own, made, tuple(reversed(axes)), made.low, made.high)
 
     def _axis(self, buffer: str, number: int) -> tuple[Expr, ...]:
         if buffer in self._known:
             least, extent = (ends[number] for ends in self._known[buffer])
             return Constant(least, INDEX), Constant(least + extent, INDEX)
-        named = f"{buffer}.extent.{number}"
-        if named not in self._sizes:
-            self._sizes[named] = Variable(self._names.fresh(named))
-        return Constant(0, INDEX), self._sizes[named]
+        if (buffer, number) not in self._sizes:
+            named = self._names.fresh(f"{buffer}.extent.{number}")
+            self._sizes[buffer, number] = Variable(named)
+        return Constant(0, INDEX), self._sizes[buffer, number]
 
     def _table(self, name: str, table: Table) -> loops.Table:
         own = self._own[name] = self._names.fresh(name)
@@ -219,7 +256,7 @@ class _Reading:
             for number, own in enumerate(dimensions.values())
         ]
         scope: dict[str, Expr] = {one: Variable(own) for one, own in dimensions.items()}
-        values = tuple(map(_stored, self._all(func, func.values, scope)))
+        values = self._values(func, func.values, scope)
         updates = tuple(self._update(func, one, dimensions, names.within()) for one in func.updates)
         arrays = tuple(self._arrays[func.name, number][0] for number in range(len(func.types)))
         return loops.Stage(arrays, tuple(reversed(axes)), values, updates)
@@ -235,22 +272,30 @@ class _Reading:
                 nest.append(loops.Loop(dimensions[one]))
         reduced = []
         for name, *bounds in update.rvars:
-            least, extent = self._all(func, bounds, {})
+            least, extent = self._all(bounds, {})
             own = names.fresh(name)
             scope[name] = Variable(own)
             reduced.append(loops.Loop(own, least, _sum(least, extent)))
-        condition = None if is_true(update.predicate) else self._of(func, update.predicate, scope)
+        condition = None if is_true(update.predicate) else self._of(update.predicate, scope)
         return loops.Update(
             (*reversed(nest), *reversed(reduced)),
-            tuple(reversed(self._all(func, update.places, scope))),
-            tuple(map(_stored, self._all(func, update.values, scope))),
+            tuple(reversed(self._all(update.places, scope))),
+            self._values(func, update.values, scope),
             condition,
         )
 
-    def _all(self, func: Func, nodes: Iterable[Node], scope: Mapping[str, Expr]) -> list[Expr]:
-        return [self._of(func, node, scope) for node in nodes]
+    def _values(
+        self, func: Func, nodes: Iterable[Node], scope: Mapping[str, Expr]
+    ) -> tuple[Expr, ...]:
+        found = self._all(nodes, scope)
+        fits = [one.type for one in found] == [*map(_type, func.types)]
+        require(fits, f"its stage {func.name} has values of other types than its own")
+        return tuple(map(_stored, found))
 
-    def _of(self, func: Func, root: Node, scope: Mapping[str, Expr]) -> Expr:
+    def _all(self, nodes: Iterable[Node], scope: Mapping[str, Expr]) -> list[Expr]:
+        return [self._of(node, scope) for node in nodes]
+
+    def _of(self, root: Node, scope: Mapping[str, Expr]) -> Expr:
         """The expression of ``root``, where names of loops and parts stand for those of ``scope``.
 
         Goes by a list of its own rather than by calls: sums of a thousand terms are read.
@@ -272,18 +317,20 @@ class _Reading:
                 continue
             own = made[len(made) - len(parts) :]
             del made[len(made) - len(parts) :]
-            made.append(self._node(func, node, own, known))
+            made.append(self._node(node, own, known))
         return made[0]
 
-    def _node(
-        self, func: Func, node: Node, parts: Sequence[Expr], scope: Mapping[str, Expr]
-    ) -> Expr:
-        kind = _type(self._contents.types[node])
+    def _node(self, node: Node, parts: Sequence[Expr], scope: Mapping[str, Expr]) -> Expr:
+        where = node.where
+        kind = _type(type_in(node["type"], where)) if "type" in node.fields else BOOL
         if node.kind in ("IntImm", "UIntImm"):
             return Constant(node["value"], kind)
         if node.kind == "Variable":
             return self._variable(node, kind, scope)
         if node.kind in ("Cast", "Reinterpret"):
+            bits = {kind.bits, parts[0].type.bits}
+            fits = node.kind == "Cast" or (len(bits) == 1 and BOOL.bits not in bits)
+            require(fits, f"{where} reinterprets {parts[0].type} as {kind}")
             return converted(kind, parts[0])
         if node.kind == "Not":
             return Unary("~", parts[0])
@@ -291,40 +338,58 @@ class _Reading:
             return Select(*parts)
         if node.kind in _BINARY:
             return Binary(_BINARY[node.kind], *parts)
-        if is_call_to_func(node):
-            array, own = self._arrays[node["name"], node["value_index"]]
-            indices = tuple(reversed(parts))
-            return Load(array, indices, own) if own != BOOL else Load(array, indices, U8) > 0
-        if node["call_type"] == "Image":
-            return self._element(node["name"], parts, kind)
-        value = INTRINSICS[node["name"]].value(kind, *parts)
+        require(node.kind == "Call", f"{where} uses a {node.kind}, which is not a number")
+        name = node["name"]
+        if is_read(node):
+            return self._read(node, kind, parts)
+        types = [_halide_type(one.type) for one in parts]
+        fits = INTRINSICS[name].type_of(types, _halide_type(kind)) == _halide_type(kind)
+        require(fits, f"{where} calls {name} with types it does not take")
+        value = INTRINSICS[name].value(kind, *parts)
         if value not in parts:
-            self.spelled[value] = node["name"], parts
+            self.spelled[value] = name, parts
         return value
 
     def _variable(self, node: Node, kind: Type, scope: Mapping[str, Expr]) -> Expr:
+        contents = self._contents
         name, owner = node["name"], node["param_name"] or node["image_name"]
+        nothing = f"{node.where} depends on {name}, which is nothing in it"
         if not owner:
+            require(name in scope and scope[name].type == kind, nothing)
             return scope[name]
+        if name == owner and contents.inputs.get(name) == (_halide_type(kind), -1):
+            return Variable(self._own[name], kind)
         match = _OF_A_BUFFER.fullmatch(name)
-        if owner in self._contents.inputs and match is None:
-            return Variable(self._own[owner], kind)
-        assert match is not None  # noqa: S101 - nothing else is accepted
-        is_least, number = match[1] == "min", int(match[2])
-        place = self._known.get(owner)
-        if owner in self._contents.tables:
-            place = self._contents.tables[owner].mins, self._contents.tables[owner].extents
+        if match is None:
+            raise NotTunableError(
+                f"{node.where} depends on {name}; of buffers their min and extent are accepted"
+            )
+        is_least, number, table = match[2] == "min", int(match[3]), contents.tables.get(owner)
+        rank = len(table.extents) if table else contents.inputs.get(owner, (BOOL, -1))[1]
+        require(match[1] == owner and kind == INDEX and number < rank, nothing)
+        place = (table.mins, table.extents) if table else self._known.get(owner)
         if place is not None:
             return Constant(place[0 if is_least else 1][number], INDEX)
-        return Constant(0, INDEX) if is_least else self._axis(owner, number)[1]
+        return self._axis(owner, number)[0 if is_least else 1]
 
-    def _element(self, name: str, parts: Sequence[Expr], kind: Type) -> Expr:
-        mins = self._contents.tables[name].mins if name in self._contents.tables else ()
-        indices = [
-            index - least if least else index
-            for index, least in zip(parts, mins or [0] * len(parts), strict=True)
-        ]
-        return Load(self._own[name], tuple(reversed(indices)), kind)
+    def _read(self, node: Node, kind: Type, parts: Sequence[Expr]) -> Expr:
+        """An element of a Func, an input or a table."""
+        name = node["name"]
+        nothing = f"{node.where} calls {name[:60]!r}, which is nothing in it"
+        if is_call_to_func(node):
+            array, own = self._arrays.get((name, node["value_index"]), ("", kind))
+            require(bool(array) and own == kind, nothing)
+            indices = tuple(reversed(parts))
+            if own != BOOL:
+                return Load(array, indices, own)
+            number = Load(array, indices, U8)
+            self.spelled[number > 0] = "", [number]
+            return number > 0
+        table = self._contents.tables.get(name)
+        mins = table.mins if table else [0] * len(parts)
+        require(name in self._own and len(mins) == len(parts), nothing)
+        places = [at - least if least else at for at, least in zip(parts, mins, strict=True)]
+        return Load(self._own[name], tuple(reversed(places)), kind)
 
 
 def _sum(left: Expr, right: Expr) -> Expr:

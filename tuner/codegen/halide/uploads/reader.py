@@ -72,7 +72,7 @@ def answer_to(task: str, arguments: dict[str, Any], data: bytes) -> bytes:
         from tuner.codegen.halide.pipelines import serialized
 
         return serialized(bounded(parsed(data.decode()), arguments["sizes"]))
-    from tuner.codegen.halide.uploads.contents import described
+    from tuner.codegen.halide.uploads.program import described
 
     return json.dumps(described(data)).encode(errors="replace")
 

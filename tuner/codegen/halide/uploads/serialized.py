@@ -14,7 +14,7 @@ loads and vectors exist in lowered code only), and so are fields that say nothin
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,22 +106,6 @@ def tables_in(root: Node) -> Iterator[Node]:
                 waiting.append(value)
             elif isinstance(value, tuple):
                 waiting += (one for one in value if isinstance(one, Node))
-
-
-def written_out(node: Node) -> Iterator[Hashable]:
-    """All parts of an expression, outermost first: the same for two that are written alike.
-    Without recursion, for an upload may be nested deeply."""
-    waiting: list[Any] = [node]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, Node):
-            yield one.kind
-            waiting += one.fields.values()
-        elif isinstance(one, tuple):
-            yield len(one)
-            waiting += one
-        else:
-            yield one
 
 
 class _Buffer:
