@@ -224,9 +224,14 @@ class _Interpreter:
             together = [_used(loops, one) for one in (*parts, update.places)]
         for step in _blocks(steps, 1, [loops]):
             for block in _blocks(at_once, _BLOCK_ELEMENTS, together):
-                points = self._points(loops, [*step, *block], uses)
-                points = self._entered(update, points)
-                self._store(stage, update, points, total)
+                whole = [*step, *block]
+                points = self._entered(update, self._points(loops, whole, uses))
+                if self._store(stage, update, points, total):
+                    continue
+                over = [(loop, _interval(own)) for loop, own in zip(loops, whole, strict=True)]
+                for part in _blocks(over, _BLOCK_ELEMENTS, [loops]):
+                    points = self._entered(update, self._points(loops, part, uses))
+                    self._store(stage, update, points, total)
 
     def _points(
         self, loops: Sequence[Loop], block: Sequence[range], uses: Mapping[Expr, int]
@@ -248,14 +253,14 @@ class _Interpreter:
             points = points.where(self._of(update.condition, points))
         return points
 
-    def _store(self, stage: Stage, update: Update, points: _Points, total: _Total | None) -> None:
+    def _store(self, stage: Stage, update: Update, points: _Points, total: _Total | None) -> bool:
+        """Whether ``points`` were done: ``False`` if they are too many at once."""
         if points.chosen is not None and not points.chosen.any():
-            return
+            return True
         first = self._buffers[stage.name].first
         at = [self._of(one, points) - own for one, own in zip(update.places, first, strict=True)]
         if total is not None:
-            self._add(self._buffers[stage.name], total, at, points)
-            return
+            return self._add(self._buffers[stage.name], total, at, points)
         values = [
             # An element of its own may be overwritten before it is stored.
             found.copy() if stage.is_own(one) else found
@@ -267,9 +272,11 @@ class _Interpreter:
             _put(target.values, at, value, points)
             if beyond is not _NOWHERE or target.beyond is not None:
                 _put(target.marked(), at, beyond, points)
+        return True
 
-    def _add(self, target: _Elements, total: _Total, at: list[Array], points: _Points) -> None:
-        """Combines the terms of ``points`` with what they belong to."""
+    def _add(self, target: _Elements, total: _Total, at: list[Array], points: _Points) -> bool:
+        """Combines the terms of ``points`` with what they belong to; not products, if they have to
+        be stored and are too many for that."""
         shape, by, values = points.shape, total.by, target.values
         parts = total.factors or (total.term,)
         found = [self._found(one, points) for one in parts]
@@ -279,7 +286,9 @@ class _Interpreter:
                 *(by, values, at, len(shape)),
                 lambda gone: summed_products(found, shape, gone, values.dtype),
             )
-            return
+            return True
+        if prod(shape) > _BLOCK_ELEMENTS:
+            return False
         terms = value_of(total.term, *found) if total.factors else found[0]
         terms = np.broadcast_to(terms, shape)
         for one in beyond:
@@ -289,12 +298,13 @@ class _Interpreter:
             *(by, values, at, len(shape)),
             lambda gone: by.reduce(terms, axis=gone, dtype=values.dtype),
         ):
-            return
+            return True
         (terms, *places) = _chosen([terms, *at], points)
         if places:
             by.at(values, tuple(places), terms)
         else:
             values[()] = by(values, by.reduce(terms.reshape(-1), dtype=values.dtype))
+        return True
 
     def _of(self, root: Expr, points: _Points) -> Array:
         """The value of ``root``, by which it is known what to compute, at each of ``points``."""
@@ -446,6 +456,10 @@ def _in_turn(stage: Stage, update: Update) -> list[Loop]:
             for number in range(len(stage.axes))
         )
     ]
+
+
+def _interval(over: range) -> Interval:
+    return Interval(over.start, over.stop - 1)
 
 
 def _blocks(

@@ -218,6 +218,28 @@ def test_products_take_64_bits_on_the_way() -> None:
     assert found.tolist() == [min(one, 2**31 - 1) for one in exact]
 
 
+@pytest.mark.parametrize("is_inlined", [False, True])
+@pytest.mark.parametrize("is_least", [False, True])
+def test_searches_begin_at_what_nothing_may_be_added_to(is_least: bool, is_inlined: bool) -> None:
+    """Halide asks for ``best + b > a`` instead of ``best > a - b``, of what is inlined as well."""
+    image, gap, best = hl.ImageParam(hl.Int(16), 2, "image"), hl.Func("gap"), hl.Func("best")
+    gap[x, y] = hl.i32(image[x, 0]) - hl.i32(image[x, y])
+    r = hl.RDom([(0, 8)], "r")
+    found = gap[r, x] if is_inlined else hl.i32(image[r, 0]) - hl.i32(image[r, x])
+    best[x] = (hl.Int(32).max() if is_least else hl.Int(32).min(), -1)
+    is_better = found < best[x][0] if is_least else best[x][0] < found
+    best[x] = (hl.select(is_better, found, best[x][0]), hl.select(is_better, r, best[x][1]))
+    data = serialized(best)
+    values = np.random.default_rng(5).integers(-(1 << 15), 1 << 15, (32, 8), np.int16)
+    wanted = interpreted(program_of(data), {"best_extent_0": 32}, {"image": values}, {})
+    made = pipeline_of(checked(data))
+    made.inputs[0].set(hl.Buffer(values))
+    outputs = [hl.Buffer(np.zeros(32, np.int32)) for _ in wanted]
+    hl.Pipeline(list(made.outputs)).realize(outputs)
+    for own, other in zip(outputs, wanted.values(), strict=True):
+        np.testing.assert_array_equal(np.array(own), other)
+
+
 def test_overflow_is_told_of_the_stage_that_has_it() -> None:
     """A transform of i16 by an i16 basis, which Halide leaves undefined."""
     block, basis = hl.ImageParam(hl.Int(16), 2, "block"), hl.ImageParam(hl.Int(16), 2, "basis")

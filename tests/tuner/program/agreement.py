@@ -26,6 +26,7 @@ from tuner.codegen.halide.uploads.program import program_of
 from tuner.problem.contract import Contract
 from tuner.program import Program
 from tuner.program.bounds import Box, bounded
+from tuner.program.expressions import ProgramError
 from tuner.program.interpretation import interpreted
 from tuner.program.normal import normalized
 from tuner.program.parsing import parsed
@@ -36,7 +37,8 @@ USUAL = {"height": 4, "width": 128}
 """For which code is compiled where a caller chooses its sizes."""
 
 _AROUND = 64
-_UNBOUNDED = "may be accessed in an unbounded way"
+_BY_HALIDE = ("may be accessed in an unbounded way", "overflow occurred during constant-folding")
+"""What it says where it refuses a pipeline: the least number divided by what may be -1, say."""
 
 Values = Mapping[str, np.ndarray]
 
@@ -120,6 +122,11 @@ class Seeded:
                 found = code.called(
                     *(*arguments, Path(folder), self.choices, contract, sizes), is_dense=is_dense
                 )
+            except ProgramError:
+                if contract is Contract.STATIC:
+                    raise
+                self.refused.append(f"C under {contract}")
+                return
             except RefusedError:
                 # Of stages that are written into others less is known; as they are, all is told.
                 if contract is Contract.STATIC:
@@ -182,7 +189,7 @@ class Seeded:
         try:
             pipeline.realize(list(map(_buffer, outputs.values())))
         except hl.HalideError as error:
-            if _UNBOUNDED not in str(error):
+            if not any(one in str(error) for one in _BY_HALIDE):
                 raise
             self.refused.append("Halide")
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tuner.program.drawn import TYPES
+from tuner.program.bounds import bounded
 from tuner.program.expressions import (
     ARITHMETIC,
     BITWISE,
@@ -22,7 +24,7 @@ from tuner.program.expressions import (
     ProgramError,
     Unary,
 )
-from tuner.program.interpretation import interpreted
+from tuner.program.interpretation import evaluated, interpreted
 from tuner.program.meanings import value_of
 from tuner.program.parsing import parsed
 from tuner.program.types import BOOL, Type
@@ -246,3 +248,26 @@ for y in range(height):
 def test_inputs_of_another_shape_are_refused() -> None:
     with pytest.raises(ProgramError, match="accepted: uint8 of"):
         output("for y in range(2):\n    out[y] = image[y, 0]", "image: u8[height, height]")
+
+
+def test_products_are_not_kept_even_where_some_do_not_count() -> None:
+    """Of rows that nothing depends on: intervals tell that more is read than is."""
+    text = """
+def products(a: u8[64, 256], b: u8[256, 256]):
+    for y, x in range(64), range(256):
+        sums[y, x] = 0
+    for y, x, k in ..., ..., range(256):
+        sums[y, x] += i32(a[y, k]) * i32(b[k, x])
+    for y, x in range(61), range(256):
+        output[y, x] = sums[y ^ 1, x]
+    return output
+"""
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(0, 256, shape, np.uint8) for shape in ((62, 256), (256, 256)))
+    bounds = bounded(parsed(text), {})
+    tracemalloc.start()
+    found = evaluated(bounds, {"a": a, "b": b}, {}, {"a": (0, 0)})["output"]
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (found == (a.astype(np.int32) @ b.astype(np.int32))[np.arange(61) ^ 1]).all()
+    assert most < 64 * 256 * 256  # a byte for each product

@@ -2,6 +2,10 @@
 
 Where Halide leaves a result undefined and the form does not (overflow of signed 32 and 64 bits, and
 shifts by as many bits as there are), and bounds do not exclude it, Halide is given what it defines.
+
+Halide 21 brings terms of what is compared to the other side, as if those sums never overflowed:
+``best > a - b`` becomes ``best + b > a``, which is wrong where ``best`` is the greatest value there
+is, with which a search for the least begins. Where they may, unsigned values are compared.
 """
 
 from __future__ import annotations
@@ -25,9 +29,11 @@ from tuner.program.expressions import (
     Select,
     Unary,
     Variable,
+    loads_in,
     ordered,
     require,
 )
+from tuner.program.intervals import Interval, Patience, Scope, of_type
 from tuner.program.loops import Program, Stage, Update
 from tuner.program.overflow import overflows
 from tuner.program.types import BOOL, U64, Type
@@ -62,6 +68,10 @@ _CALLS = {
     "ctz": "count_trailing_zeros",
 }
 """What Halide has functions for."""
+_PLACES = Interval(-(1 << 24), 1 << 24)
+"""Of loops and sizes of which nothing is known."""
+_MOST_TERMS = 1000
+_ORDERED = ("<", "<=", ">", ">=")
 
 
 def pipeline_of(bounds: Bounds, *, is_open: bool = False) -> HalidePipeline:
@@ -117,6 +127,8 @@ class Writer:
         self._undefined = {one.expression for one in overflows(bounds)} if bounds else set[Expr]()
         self._known: dict[Expr, tuple[tuple[Expr, ...], Callable[..., Any]]] = {}
         """Nodes that Halide has a function for, which it sees in some spellings only: of what."""
+        self._compared: set[Expr] = set()
+        """Comparisons of values whose terms are not to be brought to the other side."""
         self._inputs = {
             one.name: hl.ImageParam(
                 self._type(one.type), len(one.axes), names.get(one.name, one.name)
@@ -240,6 +252,7 @@ class Writer:
     def _note(self, scope: Any, roots: Sequence[Expr]) -> None:
         """Notes shifts by amounts that Halide leaves undefined, and what it has functions for."""
         for node, within in computed(scope, roots) if scope is not None else ():
+            self._note_compared(node, within)
             if isinstance(node, Binary) and node.operator == "//":
                 self._note_mean(node, within)
             if isinstance(node, Cast) and node.saturates and isinstance(node.operand, Binary):
@@ -248,6 +261,49 @@ class Writer:
                 most, over = node.type.bits - 1, within.of(node.right)
                 if not -most <= over.low <= over.high <= most:
                     self._undefined.add(node)
+
+    def _note_compared(self, node: Expr, within: Scope) -> None:
+        """A comparison whose terms overflow if they are brought to the other side, those of stages
+        that may be inlined among them."""
+        if not isinstance(node, Binary) or node.operator not in _ORDERED:
+            return
+        most = node.left.type.high if node.left.type.overflow_is_undefined else 0
+        if not most or not any(True for _ in loads_in(node)):
+            return
+        waiting, number, total = [(part, within) for part in node.parts], 0, 0
+        while waiting and number < _MOST_TERMS:
+            one, scope = waiting.pop()
+            number += 1
+            if isinstance(one, Load) and one.source in self._inlined:
+                value, stage = self._inlined[one.source]
+                waiting.append((value, self._scope(stage, value) or scope))
+            elif isinstance(one, Binary) and one.operator in ("+", "-"):
+                waiting += [(part, scope) for part in one.parts]
+            else:
+                total += max(map(abs, scope.of(one)))
+        if total > most and number > len(node.parts):
+            self._compared.add(node)
+
+    @cached_property
+    def _inlined(self) -> Mapping[str, tuple[Expr, Stage]]:
+        """The sums and differences that arrays without updates are, and their stages."""
+        return {
+            array: (value, stage)
+            for stage in self._program.stages
+            for array, value in zip(stage.arrays, stage.values, strict=True)
+            if isinstance(value, Binary) and value.operator in ("+", "-") and not stage.updates
+        }
+
+    def _scope(self, stage: Stage, *roots: Expr) -> Scope | None:
+        """What is known where ``stage`` is defined, or of types alone."""
+        if self._bounds is not None:
+            found: Scope | None = self._bounds.of_definition(stage)
+            return found
+        program = self._program
+        known: dict[Expr, Interval] = {}
+        known |= {one: _PLACES for one in ordered(roots) if isinstance(one, Variable)}
+        known |= {one.value: Interval(one.low, one.high) for one in program.scalars}
+        return Scope(known, lambda load: of_type(load.type), Patience())
 
     def _note_saturating(self, node: Cast, made: Binary, within: Any) -> None:
         """A sum that saturates at the type of one of its values; a narrow value that is rounded as
@@ -352,6 +408,12 @@ class Writer:
         assert isinstance(node, Binary)  # noqa: S101 - there are no other nodes
         if node in self._undefined:
             return self._defined(node, *parts)
+        if node in self._compared:
+            wide = self._type(node.left.type.unsigned)
+            # Added: of what a function such as ``^`` is given Halide 21 overlooks that it is an
+            # element of the same tuple, which is then read after it was stored.
+            half = hl.cast(wide, hl.u64(1 << node.left.type.bits - 1))
+            parts = [hl.cast(wide, one) + half for one in parts]
         return self._binary(node.operator, *parts)
 
     def _unary(self, node: Unary, part: Any) -> Any:

@@ -15,6 +15,7 @@ from tuner.codegen.hvx.filtering import Filter
 from tuner.codegen.hvx.flattening import Flat
 from tuner.codegen.hvx.gathering import Gather
 from tuner.codegen.hvx.matching import Match
+from tuner.codegen.hvx.multiplying import Product
 from tuner.codegen.hvx.narrow import Narrow
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.codegen.hvx.scanning import Scan
@@ -158,8 +159,8 @@ class Several(Plan):
 
 
 KINDS: tuple[type[Plan], ...] = (
-    *(Several, Turn, Histogram, Scan, Match, Blocks, Transform, Gather, Filter, Narrow, Stencil),
-    Flat,
+    *(Several, Turn, Histogram, Scan, Match, Product, Blocks, Transform, Gather, Filter, Narrow),
+    *(Stencil, Flat),
 )
 """Plans; the first that reads a program makes its code."""
 

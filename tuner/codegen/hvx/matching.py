@@ -18,6 +18,7 @@ from tuner.problem.buffers import BufferSpec
 from tuner.program.bounds import Bounds
 from tuner.program.expressions import Binary, Cast, Constant, Expr, Load, Variable
 from tuner.program.inlining import inlined, is_copy
+from tuner.program.intervals import Scope
 from tuner.program.loops import Program, Stage
 from tuner.program.types import I8, I32, U8, U32
 from tuner.records.candidate import Problem
@@ -53,19 +54,10 @@ class Match(Plan):
         term = term_of(stage)
         windows = {loop.index: loop.bounds for loop in update.loops if loop.bounds}
 
-        def steps(load: Load) -> list[set[Expr | None]]:
-            """The loops that each of its indices goes on with, one by one."""
-            for index in load.indices:
-                scope.exact(index)
-            found = [scope.terms(index) for index in load.indices]
-            if any(each.get(None, 0) or {*each.values()} - {0, 1} for each in found):
-                raise NoPlanError("its windows do not go on pixel by pixel")
-            return [{part for part, by in each.items() if by} for each in found]
-
         loads = [without_casts(part) for part in term.parts]
         if not all(isinstance(load, Load) and load.type in _BYTES for load in loads):
             raise NoPlanError("it sums up no windows of bytes against a template")
-        sides = {load.source: steps(load) for load in loads if isinstance(load, Load)}
+        sides = {load.source: steps_of(scope, load) for load in loads if isinstance(load, Load)}
         names = [one.name for one in program.inputs]
         against = [name for name, each in sides.items() if all(e <= {*windows} for e in each)]
         if {*sides} != {*names} or len(names) != 2 or len(against) != 1:
@@ -155,6 +147,16 @@ class Match(Plan):
         yield f"column((const uint8_t *){image} + row * {image}_stride_1 + at, {image}_stride_1,"
         yield f"taps, {bias}, (uint32_t *)output + row * output_stride_1 + at, output_stride_1);"
         yield "}\n}"
+
+
+def steps_of(scope: Scope, load: Load) -> list[set[Expr | None]]:
+    """The loops that each of its indices goes on with, one by one."""
+    for index in load.indices:
+        scope.exact(index)
+    found = [scope.terms(index) for index in load.indices]
+    if any(each.get(None, 0) or {*each.values()} - {0, 1} for each in found):
+        raise NoPlanError("its windows do not go on element by element")
+    return [{part for part, by in each.items() if by} for each in found]
 
 
 def summed(program: Program) -> tuple[Stage, list[int]]:

@@ -229,7 +229,7 @@ def test_the_first_config_is_ahead_of_published_code_by_hand(
 @pytest.mark.parametrize(
     ("kernel", "params", "reason"),
     [
-        ("gemm_u8", {}, "its inputs are not of u8, or its output not of 8 or 16 bits"),
+        ("softmax_u8", {}, "its inputs are not of u8, or its output not of 8 or 16 bits"),
         ("sobel_u8", {"width": 100}, "its rows have 100 pixels, fewer than 128"),
     ],
 )

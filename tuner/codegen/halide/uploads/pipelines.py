@@ -150,6 +150,10 @@ class _Upload(Writer):
             root.parts[0] if array in self._conditions else root
             for array, root in zip(stage.arrays, roots, strict=True)
         ]
+        within = self._scope(stage, *plain)
+        if within is not None:
+            for node in ordered(plain):
+                self._note_compared(node, within)
         values = self._all(plain, known)
         self._funcs[stage.name][tuple(places)] = tuple(values) if len(values) > 1 else values[0]
 

@@ -1,0 +1,344 @@
+/* C = A B in tiles of registers, ROWS x COLUMNS vectors of sums, a word for each column. A step is
+   STEP elements along k: those of a row of A times a vector of B, in which each word has those of a
+   column. B lies in panels of COLUMNS vectors. The first tile of a panel makes its vectors of rows of
+   B, and keeps them for the others.
+
+   Sums of one tile are stored between the products of the next. While a tile is computed, the rows
+   of A of the next one come into L1 (dcfetch), and rows of B into L2 (l2fetch). The last rows and
+   columns begin where they end with the matrix.
+
+   Of signed elements half the range is added, to B or to both, and what that adds to sums is taken
+   away: it depends on sums of rows of A and of columns of B. */
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("clang loop unroll(full)")
+#define ROLLED _Pragma("clang loop unroll(disable)")
+#define rounded_up(value, multiple) (((value) + (multiple) - 1) / (multiple) * (multiple))
+enum { WORDS = VECTOR_BYTES / 4, STEP_BYTES = STEP * ELEMENT_BYTES, MOST_STRIDE = 0xFFFF };
+
+/* How the columns of a panel are stored: as whole vectors, on their boundaries if rows of C are;
+   as such that begin anywhere; or, of a C that is narrower, in part. */
+enum { WHOLE, ANYWHERE, PART };
+
+#if STEP > 1
+typedef uint64_t WORD; /* two steps of a row of A */
+#else
+typedef uint32_t WORD;
+#endif
+
+/* `m` rows of A and `n` columns of B, `k` elements each; strides in bytes. `steps` are those of a
+   panel that is kept, with their padding by zeros. Terms are added to the sums. */
+struct product {
+    const uint8_t *a, *b, *b_end;
+    uint32_t *c;
+    const int32_t *row_terms;
+    int32_t *column_terms;
+    int a_stride, b_stride, c_stride, m, n, k, steps;
+    int row_by, row_more, column_by;
+};
+
+struct tile {
+    V sums[ROWS][COLUMNS];
+    V vectors[COLUMNS];
+    WORD words[ROWS];
+};
+
+INLINE V vector_at(const void *from, const int is_aligned) {
+    return is_aligned ? *(const V *)from : (V) * (const VU *)from;
+}
+
+/* A vector in memory from `first` to `end`. Beyond those it is anything. */
+static __attribute__((noinline)) V within(
+    const uint8_t *from, const uint8_t *first, const uint8_t *end) {
+    const int beyond = (int)(from - end) + VECTOR_BYTES;
+    if (beyond <= 0) return *(const VU *)from;
+    if (end - first >= VECTOR_BYTES) return HVX(vror)(*(const VU *)(end - VECTOR_BYTES), beyond);
+    uint8_t made[VECTOR_BYTES] __attribute__((aligned(VECTOR_BYTES)));
+    for (int n = 0; n < VECTOR_BYTES; ++n) made[n] = from + n < end ? from[n] : 0;
+    return *(const V *)made;
+}
+
+INLINE void load(
+    struct tile *t, const struct product *p, const int rows, const int columns, const uint8_t *a,
+    const V *b, const int step) {
+    UNROLLED for (int c = 0; c < columns; ++c) t->vectors[c] = b[step * columns + c];
+    UNROLLED for (int r = 0; r < rows; ++r) {
+        const uint8_t *at = a + r * p->a_stride + STEP_BYTES * step;
+        if (STEP == 1)
+            t->words[r] = *(const uint16_t *)at;
+        else if (step % 2 == 0)
+            t->words[r] = *(const WORD *)at;
+    }
+}
+
+INLINE void multiply(
+    struct tile *t, const int rows, const int columns, const int is_high, const int is_first) {
+    UNROLLED for (int r = 0; r < rows; ++r) {
+        const int word = (int)(STEP > 1 && is_high ? (uint64_t)t->words[r] >> 32 : t->words[r]);
+        UNROLLED for (int c = 0; c < columns; ++c) t->sums[r][c] =
+            is_first ? PRODUCT(t->vectors[c], word)
+                     : ADDED_PRODUCT(t->sums[r][c], t->vectors[c], word);
+    }
+}
+
+/* Stores the tile at row y and column x. */
+INLINE void store(
+    const struct tile *t, const struct product *p, const int rows, const int columns, int y, int x,
+    const int kind) {
+    UNROLLED for (int c = 0; c < columns; ++c) {
+        const int left = p->n - x - c * WORDS;
+        V more = HVX(vd0)();
+        if (COLUMN_TERMS) more = *(const VU *)(p->column_terms + x + c * WORDS);
+        UNROLLED for (int r = 0; r < rows; ++r) {
+            uint32_t *to = p->c + (y + r) * p->c_stride + x + c * WORDS;
+            V sum = t->sums[r][c];
+            if (COLUMN_TERMS) sum = HVX(vaddw)(sum, more);
+            if (ROW_TERMS) sum = HVX(vaddw)(sum, HVX(lvsplatw)(p->row_terms[y + r]));
+            if (kind == WHOLE && C_ALIGNED)
+                *(V *)to = sum;
+            else if (kind != PART || left >= WORDS)
+                *(VU *)to = (VU)sum;
+            else if (left > 0)
+                store_first(to, sum, 4 * left);
+        }
+    }
+}
+
+/* What vectors of a step are made of: STEP rows of B, of which `there` exist, or the others count as
+   zeros; or vectors of halfwords of one. Where they do not lie `inside`, nothing beyond B is read. */
+enum { LOADED = STEP > 1 ? STEP : (COLUMNS + 1) / 2 };
+INLINE void load_rows(
+    V loaded[LOADED], const struct product *p, const int columns, const uint8_t *b,
+    const int inside, const int is_aligned, const int there) {
+    const int count = STEP > 1 ? STEP : (columns + 1) / 2;
+    UNROLLED for (int i = 0; i < count; ++i) {
+        const uint8_t *from = b + (STEP > 1 ? i * p->b_stride : i * VECTOR_BYTES);
+        if (STEP > 1 && i >= there)
+            loaded[i] = HVX(vd0)();
+        else
+            loaded[i] = (inside ? vector_at(from, is_aligned) : within(from, p->b, p->b_end)) ^
+                        HVX(lvsplatw)(FLIP_B);
+    }
+}
+
+INLINE void make_vectors(const V loaded[LOADED], V *vectors, const int columns) {
+#if STEP > 1
+    const W low = HVX(vshuffvdd)(loaded[1], loaded[0], -1);
+    const W high = HVX(vshuffvdd)(loaded[3], loaded[2], -1);
+    const W first = HVX(vshuffvdd)(HVX(lo)(high), HVX(lo)(low), -2);
+    const W last = HVX(vshuffvdd)(HVX(hi)(high), HVX(hi)(low), -2);
+    const V all[] = {HVX(lo)(first), HVX(hi)(first), HVX(lo)(last), HVX(hi)(last)};
+    UNROLLED for (int c = 0; c < columns; ++c) vectors[c] = all[c];
+#else
+    UNROLLED for (int c = 0; c < columns; ++c) {
+        const W both = HVX(vunpackuh)(loaded[c / 2]);
+        vectors[c] = c % 2 ? HVX(hi)(both) : HVX(lo)(both);
+    }
+#endif
+}
+
+/* One step of the first tile of a panel. */
+INLINE V *first_step(
+    struct tile *t, V *column_sums, const V loaded[LOADED], const struct product *p,
+    const int rows, const int columns, const uint8_t *a, V *packed) {
+    make_vectors(loaded, t->vectors, columns);
+    UNROLLED for (int r = 0; r < rows; ++r) {
+        const uint8_t *at = a + r * p->a_stride;
+        t->words[r] = STEP > 1 ? *(const uint32_t *)at : *(const uint16_t *)at;
+    }
+    multiply(t, rows, columns, 0, 0);
+    UNROLLED for (int c = 0; c < columns; ++c) {
+        if (packed) *packed++ = t->vectors[c];
+        if (COLUMN_TERMS)
+            column_sums[c] = STEP > 1 ? HVX(vrmpyub_acc)(column_sums[c], t->vectors[c], 0x01010101)
+                                      : HVX(vaddw)(column_sums[c], t->vectors[c]);
+    }
+    return packed;
+}
+
+/* The tile of the first rows at column x, from B as it is. Its vectors go to `packed`, if they are
+   kept. */
+INLINE void first_tile(
+    const struct product *p, const int rows, const int columns, int x, const int kind, V *packed) {
+    struct tile t;
+    V loaded[LOADED], column_sums[COLUMNS];
+    UNROLLED for (int c = 0; c < columns; ++c) {
+        column_sums[c] = HVX(vd0)();
+        UNROLLED for (int r = 0; r < rows; ++r) t.sums[r][c] = HVX(vd0)();
+    }
+    const int reach = STEP > 1 ? VECTOR_BYTES : (columns + 1) / 2 * VECTOR_BYTES;
+    const int is_whole = columns * WORDS * ELEMENT_BYTES % VECTOR_BYTES == 0;
+    const int is_aligned = kind == WHOLE && B_ALIGNED && is_whole;
+    const uint8_t *a = p->a, *b = p->b + ELEMENT_BYTES * x;
+    const int beyond = (int)(p->b_end - b) - reach;
+    const int inside = beyond < 0 ? 0 : at_most(beyond / p->b_stride + 1, p->k) / STEP;
+    const int some = AHEAD ? AHEAD / STEP : inside;
+    for (int step = 0; step < inside; step += some) {
+        const int count = at_most(some, inside - step);
+        if (AHEAD && p->b_stride <= MOST_STRIDE) {
+            /* The rows that follow, or the first ones of the next panel. */
+            const int has_more = step + some < inside;
+            const uint8_t *ahead = has_more ? b + AHEAD * p->b_stride
+                                            : p->b + ELEMENT_BYTES * (x + columns * WORDS);
+            const int height = at_most(AHEAD, has_more ? p->k - STEP * (step + some) : p->k);
+            const uint64_t box = (uint64_t)p->b_stride << 32 | (unsigned)reach << 16 | height;
+            if (ahead + reach <= p->b_end) __builtin_HEXAGON_Y5_l2fetch((void *)ahead, box);
+        }
+        load_rows(loaded, p, columns, b, 1, is_aligned, STEP);
+        _Pragma("clang loop unroll_count(2)") for (int n = 0; n < count; ++n) {
+            V own[LOADED];
+            UNROLLED for (int i = 0; i < LOADED; ++i) own[i] = loaded[i];
+            b += n + 1 < count ? STEP * p->b_stride : 0;
+            load_rows(loaded, p, columns, b, 1, is_aligned, STEP);
+            packed = first_step(&t, column_sums, own, p, rows, columns, a, packed);
+            a += STEP_BYTES;
+        }
+        b += STEP * p->b_stride;
+    }
+    ROLLED for (int left = p->k - STEP * inside; left > 0; left -= STEP) {
+        load_rows(loaded, p, columns, b, 0, 0, left);
+        packed = first_step(&t, column_sums, loaded, p, rows, columns, a, packed);
+        a += STEP_BYTES, b += STEP * p->b_stride;
+    }
+    if (packed)
+        for (int step = (p->k + STEP - 1) / STEP; step < p->steps; ++step)
+            UNROLLED for (int c = 0; c < columns; ++c) *packed++ = HVX(vd0)();
+    if (COLUMN_TERMS)
+        UNROLLED for (int c = 0; c < columns; ++c)
+            *(VU *)(p->column_terms + x + c * WORDS) =
+                (VU)(column_sums[c] * HVX(lvsplatw)(p->column_by));
+    store(&t, p, rows, columns, 0, x, kind);
+}
+
+/* Has L1 fetch the lines of `count` rows: a share of them at each step of a group. LLVM moves no
+   load past a fetch, and two in a row would cost a packet. */
+INLINE void fetch(const struct product *p, const int count, const int step, const uint8_t *from) {
+    UNROLLED for (int r = 0; r < count; ++r) if (r * GROUP / count == step)
+        __builtin_prefetch(from + r * p->a_stride);
+}
+
+/* The other tiles of `panels` at column x, whose vectors begin at `packed`. */
+INLINE void other_tiles(
+    const struct product *p, const int rows, const int columns, int x, const int panels,
+    const int kind, const V *packed) {
+    struct tile t;
+    const int groups = p->steps / GROUP;
+    if (p->m <= rows) return;
+    int y = at_most(rows, p->m - rows), panel = 0;
+    const uint8_t *a = p->a + y * p->a_stride;
+    const V *b = packed;
+    load(&t, p, rows, columns, a, b, 0);
+    multiply(&t, rows, columns, 0, 1);
+    load(&t, p, rows, columns, a, b, 1);
+    /* Panels share the rows to fetch, if it is known how many they are: loops must be unrolled. */
+    const int shares = __builtin_constant_p(panels) ? panels : 1;
+    const int fetched = FETCHES ? (rows + shares - 1) / shares : 0;
+    for (int left = panels * ((p->m - 1) / rows); left; --left) {
+        const uint8_t *ahead = a + (rows + (shares > 1 ? panel * fetched : 0)) * p->a_stride;
+        const int at = y, column = x + panel * columns * WORDS;
+        /* Behind the last tile: some tile again, whose products are not used. */
+        const int is_last = panel == panels - 1;
+        panel = is_last ? 0 : panel + 1;
+        y = is_last ? at_most(y + rows, p->m - rows) : y;
+        const V *next_b = is_last ? packed : b + p->steps * columns;
+        const uint8_t *next_a = p->a + y * p->a_stride;
+        for (int group = 1; group < groups; ++group) {
+            UNROLLED for (int step = 1; step <= GROUP; ++step) {
+                fetch(p, fetched, step - 1, ahead);
+                multiply(&t, rows, columns, step % 2, 0);
+                load(&t, p, rows, columns, a, b, step + 1);
+            }
+            a += STEP_BYTES * GROUP, b += GROUP * columns, ahead += STEP_BYTES * GROUP;
+        }
+        UNROLLED for (int step = 1; step < GROUP; ++step) {
+            fetch(p, fetched, step, ahead);
+            multiply(&t, rows, columns, step % 2, 0);
+            if (step + 1 < GROUP) load(&t, p, rows, columns, a, b, step + 1);
+        }
+        store(&t, p, rows, columns, at, column, kind);
+        a = next_a, b = next_b;
+        load(&t, p, rows, columns, a, b, 0);
+        multiply(&t, rows, columns, 0, 1);
+        load(&t, p, rows, columns, a, b, 1);
+        /* Keeps the loads before the jump: else LLVM moves them behind it, where nothing hides them. */
+        __asm__ volatile("");
+    }
+}
+
+/* `panels` at column x, of `columns` vectors each. */
+INLINE void panels_at(
+    const struct product *p, const int rows, const int columns, int x, const int panels,
+    const int kind, V *packed) {
+    for (int panel = 0; panel < panels; ++panel)
+        first_tile(
+            p, rows, columns, x + panel * columns * WORDS, kind,
+            packed ? packed + panel * p->steps * columns : packed);
+    if (packed) other_tiles(p, rows, columns, x, panels, kind, packed);
+}
+
+/* All columns, in tiles of that many rows: whole panels, then the rest of them. */
+INLINE void all_panels(const struct product *p, const int rows, V *packed) {
+    const int across = COLUMNS * WORDS, panels = p->n / across;
+    if (WALKS_ROWS && panels)
+        panels_at(p, rows, COLUMNS, 0, panels, WHOLE, packed);
+    else
+        for (int panel = 0; panel < panels; ++panel)
+            panels_at(p, rows, COLUMNS, panel * across, 1, WHOLE, packed);
+    const int last = LAST_COLUMNS * WORDS;
+    for (int x = panels * across; x < p->n; x += last) {
+        if (p->n >= last)
+            panels_at(p, rows, LAST_COLUMNS, at_most(x, p->n - last), 1, ANYWHERE, packed);
+        else
+            panels_at(p, rows, LAST_COLUMNS, x, 1, PART, packed);
+    }
+}
+
+/* Rows of A `across` bytes apart, each with its end beyond that of its elements. */
+static void copy_a(uint8_t *restrict to, const uint8_t *a, int a_stride, int m, int bytes) {
+    const uint8_t *end = a + (m - 1) * a_stride + bytes;
+    const V flip = HVX(lvsplatw)(FLIP_A);
+    for (int y = 0; y < m; ++y)
+        for (int at = 0; at < bytes; at += VECTOR_BYTES, to += VECTOR_BYTES)
+            *(V *)to = within(a + y * a_stride + at, a, end) ^ flip;
+}
+
+#if ROW_TERMS
+/* The sums of WORDS rows, whose vectors of partial sums lie in `parts`: neighbours are added in a
+   tree. */
+#define TREE(name, of, half)                                                       \
+    INLINE V name(const V *parts) {                                                \
+        W pair = HVX(vshuffvdd)(of(parts + half), of(parts), -4 * half);           \
+        return HVX(vaddw)(HVX(lo)(pair), HVX(hi)(pair));                           \
+    }
+INLINE V tree_of_1(const V *parts) { return *parts; }
+TREE(tree_of_2, tree_of_1, 1)
+TREE(tree_of_4, tree_of_2, 2)
+TREE(tree_of_8, tree_of_4, 4)
+TREE(tree_of_16, tree_of_8, 8)
+TREE(tree_of_32, tree_of_16, 16)
+
+/* A vector of elements of A, added to sums of words. */
+INLINE V added_elements(V sum, V some) {
+#if STEP > 1
+    return SIGNED_A ? HVX(vrmpybusv_acc)(sum, HVX(lvsplatw)(0x01010101), some)
+                    : HVX(vrmpyub_acc)(sum, some, 0x01010101);
+#else
+    const V low = HVX(vand)(some, HVX(lvsplatw)(0xFFFF)), high = HVX(vlsrw)(some, 16);
+    return HVX(vaddw)(sum, HVX(vaddw)(low, high));
+#endif
+}
+
+/* What is added to the sums of each row, by the copied rows of A. */
+static void sum_rows(const struct product *p, V *parts, V *terms) {
+    const int bytes = ELEMENT_BYTES * p->k, last = (bytes - 1) / VECTOR_BYTES;
+    const V mask = first_bytes(bytes - last * VECTOR_BYTES);
+    for (int y = 0; y < p->m; y += WORDS) {
+        for (int r = 0; r < at_most(WORDS, p->m - y); ++r) {
+            const V *row = (const V *)(p->a + (y + r) * p->a_stride);
+            V sum = HVX(vd0)();
+            for (int n = 0; n < last; ++n) sum = added_elements(sum, row[n]);
+            parts[r] = added_elements(sum, HVX(vand)(row[last], mask));
+        }
+        *terms++ = tree_of_32(parts) * HVX(lvsplatw)(p->row_by) + HVX(lvsplatw)(p->row_more);
+    }
+}
+#endif

@@ -1,0 +1,307 @@
+"""Plans of products of matrices: sums in words along rows of one input and columns of the other.
+
+``multiplying.h`` computes them in tiles of registers. Sums over signed elements are those over
+unsigned ones, for which there are instructions, less what follows from sums of rows and columns.
+
+Source: Hexagon V66 HVX Programmer's Reference Manual, 80-N2040-44, ``vrmpy`` and ``vmpye``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tuner.codegen import clang, wrapping
+from tuner.codegen.hvx.matching import steps_of, summed, term_of, without_casts
+from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
+from tuner.problem.buffers import BufferSpec, layout_of
+from tuner.problem.contract import Contract
+from tuner.program import Program
+from tuner.program.bounds import Bounds
+from tuner.program.expressions import Constant, Expr, Load, Variable
+from tuner.program.inlining import inlined, is_copy
+from tuner.program.types import I8, I16, U8, U16, Type
+from tuner.records.candidate import Problem
+from tuner.space import Config, Knob, KnobValue
+
+_FUNCTIONS = Path(__file__).with_name("multiplying.h")
+_TILE, _GROUP, _WALK, _FETCH, _AHEAD = (
+    *("hvx_tile", "hvx_steps", "hvx_walk", "hvx_fetch"),
+    "hvx_ahead",
+)
+_ROWS, _VECTORS, _GROUPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16), (1, 2, 3, 4), (2, 4, 8)
+_MOST_SUMS, _USUAL_SUMS = 24, 16
+"""Vectors of sums: the others of 32 registers hold what they are made of."""
+_AHEADS = (0, 32, 64)
+_ELEMENTS = (U8, I8, U16, I16)
+_MOST_SCRATCH = 12 << 20
+"""Bytes of copies: a simulator's memory for them has 16 MiB."""
+_PRODUCTS = {
+    (U8, U8): "vrmpyub",
+    (U8, I8): "vrmpyub",
+    (I8, U8): "vrmpybus",
+    (I8, I8): "vrmpybus",
+    (U16, U16): "vmpyuhe",
+    (I16, I16): "vmpyuhe",
+}
+"""By the types of elements of A and B: B is unsigned when it is multiplied, and so are halfwords
+of A."""
+
+
+@dataclass(frozen=True)
+class Product(Plan):
+    """The inputs of these numbers are ``a`` and ``b``, each row by row; sums are over ``depth``, a
+    number or an extent: that of the input, and its dimension."""
+
+    accepted = "products of matrices of 8 or 16 bits"
+
+    a: int
+    b: int
+    depth: int | tuple[int, int]
+    kinds: tuple[Type, Type]
+    specs: tuple[BufferSpec, ...]
+    problem: Problem
+
+    @classmethod
+    def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
+        stage, axes = summed(inlined(program, is_copy))
+        term = term_of(stage)
+        loads = [without_casts(part) for part in term.parts]
+        scope, (update,) = Bounds(program, {}).scope(), stage.updates
+        over = [loop for loop in update.loops if loop.bounds]
+        is_product = term.operator == "*" and len(over) == 1 and len(axes) in (1, 2)
+        if not is_product or len(program.inputs) != 2:
+            raise NoPlanError("it is no product of two matrices")
+        turned = sorted(zip(axes, stage.places, strict=True))
+        *row, column = ({place} for _, place in turned)
+        along: set[Expr | None] = {over[0].index}
+        sides = {one.source: steps_of(scope, one) for one in loads if isinstance(one, Load)}
+        names = [one.name for one in program.inputs]
+        wanted = [[*row, along], [along, column]]
+        order = [n for side in wanted for n, name in enumerate(names) if sides.get(name) == side]
+        if len(order) != 2:
+            raise NoPlanError("it is no product of two matrices, each row by row")
+        a, b = order
+        kinds = program.inputs[a].type, program.inputs[b].type
+        if kinds not in _PRODUCTS:
+            raise RefusedError(f"it multiplies {kinds[0]} by {kinds[1]}")
+        if program.scalars:
+            raise RefusedError("products of matrices have code without scalars")
+        if any(spec.loose or any(spec.mins) for spec in specs):
+            raise RefusedError("its buffers are loose, or do not begin at 0")
+        begin, end = over[0].bounds
+        depth = _extent(program, end)
+        if not isinstance(begin, Constant) or begin.value or depth is None:
+            raise RefusedError("it sums up no whole rows and columns")
+        made = cls(a, b, depth, kinds, tuple(specs), problem)
+        made.require()
+        return made
+
+    def require(self) -> None:
+        """Raises ``RefusedError`` where there is no code for it."""
+        m, n, k = self.sizes
+        least = {self.a: (m, k), self.b: (k, n)}
+        for number, extents in least.items():
+            shape = self.specs[number].shape
+            if any(one < other for one, other in zip(shape, extents[-len(shape) :], strict=True)):
+                raise RefusedError("its inputs are smaller than its output")
+        if self._scratch_of(self.vectors[0]) > _MOST_SCRATCH:
+            raise RefusedError(f"copies of its inputs take more than {_MOST_SCRATCH} bytes")
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Rows of the output, its columns, and elements along a sum, of the workload."""
+        *row, n = self.specs[-1].shape
+        depth = self.depth
+        k = depth if isinstance(depth, int) else self.specs[depth[0]].shape[-1 - depth[1]]
+        return (row or [1])[0], n, k
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the sizes are known."""
+        return self.problem.contract is Contract.STATIC
+
+    @property
+    def element_bytes(self) -> int:
+        """Of the inputs."""
+        return self.specs[self.b].element_bytes
+
+    @property
+    def step(self) -> int:
+        """Elements along a sum that one instruction adds up in a word."""
+        return 4 // self.element_bytes if self.element_bytes == 1 else 1
+
+    @property
+    def words(self) -> int:
+        """Of a vector."""
+        return self.problem.target.lanes(4)
+
+    @property
+    def vectors(self) -> tuple[int, ...]:
+        """Vectors of a row of a tile: no more than a row of the output fills."""
+        most = max(1, self.sizes[1] // self.words)
+        return tuple(n for n in _VECTORS if n <= most)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Rows of a tile."""
+        return tuple(n for n in _ROWS if n <= self.sizes[0] or not self.is_static)
+
+    @property
+    def _is_read_in_place(self) -> bool:
+        """Whether A surely is."""
+        is_unsigned = not any(one.is_signed for one in self.kinds)
+        is_whole = self.sizes[2] % (self.step * _GROUPS[-1]) == 0
+        return self.is_static and is_whole and is_unsigned
+
+    def _scratch_of(self, vectors: int, *, walks_rows: bool = False) -> int:
+        """Bytes of copies, at most."""
+        m, n, k = self.sizes
+        lanes = self.problem.target.vector_bytes
+        copied = 0 if self._is_read_in_place else m * -(-k * self.element_bytes // lanes) * lanes
+        steps = -(-k // self.step // _GROUPS[-1]) * _GROUPS[-1]
+        panels = -(-n // (vectors * self.words)) if walks_rows else 1
+        return copied + panels * steps * vectors * lanes
+
+    @property
+    def knobs(self) -> tuple[Knob, ...]:
+        tiles = [
+            f"{rows}x{vectors}"
+            for rows in self.rows
+            for vectors in self.vectors
+            if rows * vectors <= _MOST_SUMS
+        ]
+        walks = ["panels"]
+        if self.sizes[0] > 1 and self._scratch_of(1, walks_rows=True) <= _MOST_SCRATCH:
+            walks.append("rows")
+        return (
+            Knob(_TILE, tuple(tiles), "rows of sums in registers, and vectors of a row"),
+            Knob(_GROUP, _GROUPS, "steps along sums in one iteration"),
+            Knob(_WALK, tuple(walks), "outer loop over tiles: a panel of columns, or rows"),
+            Knob(_FETCH, ("no", "yes"), "rows of the next tile are fetched into L1"),
+            Knob(_AHEAD, _AHEADS, "rows of the second input fetched into L2 at once; 0: none"),
+            *(one for one in clang.KNOBS if one.name == "llvm_pipeliner"),
+        )
+
+    @property
+    def textbook(self) -> Mapping[str, KnobValue]:
+        m, n, k = self.sizes
+        wide = self.vectors[-1]
+        tall = max(one for one in self.rows if one <= min(m, max(1, _USUAL_SUMS // wide)))
+        is_small = k * n * self.element_bytes <= self.problem.target.l2_bytes // 2
+        return {
+            _TILE: f"{tall}x{wide}",
+            _GROUP: 8 if k % (8 * self.step) == 0 else 2,
+            _WALK: "rows" if is_small and m > tall else "panels",
+            _FETCH: "yes" if m > tall else "no",
+            _AHEAD: 0 if is_small else _AHEADS[-1],
+        }
+
+    def switches(self, config: Config) -> list[str]:
+        return [
+            *clang.NO_MERGED_LOADS,
+            *super().switches(Config({"llvm_optimize": "O3", **config})),
+        ]
+
+    def written(self, config: Config) -> tuple[str, str]:
+        rows, vectors = map(int, config.text(_TILE).split("x"))
+        a, b = self.kinds
+        half = 1 << (8 * self.element_bytes - 1)
+        is_wide = self.element_bytes > 1
+        more = -(-self.sizes[1] % (vectors * self.words) // -self.words)
+        product = _PRODUCTS[self.kinds]
+        macros = {
+            "ROWS": rows,
+            "COLUMNS": vectors,
+            # Where the shape is open, the columns behind whole panels have panels of one vector.
+            "LAST_COLUMNS": (more or vectors) if self.is_static else 1,
+            "STEP": self.step,
+            "GROUP": config.integer(_GROUP),
+            "ELEMENT_BYTES": self.element_bytes,
+            "WALKS_ROWS": int(config.text(_WALK) == "rows"),
+            "FETCHES": int(config.text(_FETCH) == "yes"),
+            "AHEAD": config.integer(_AHEAD),
+            "B_ALIGNED": int(self._is_aligned(self.b)),
+            "C_ALIGNED": int(self._is_aligned(-1)),
+            "FLIP_A": hex(half * 0x10001) if is_wide and a.is_signed else "0",
+            "FLIP_B": hex(half * (0x10001 if is_wide else 0x1010101)) if b.is_signed else "0",
+            "SIGNED_A": int(a.is_signed),
+            "ROW_TERMS": int(b.is_signed),
+            "COLUMN_TERMS": int(is_wide and a.is_signed),
+            "PRODUCT": f"HVX({product})",
+            "ADDED_PRODUCT": f"HVX({product}_acc)",
+        }
+        functions = [f"#define {name} {value}" for name, value in macros.items()]
+        functions += [wrapping.STORING.read_text(), _FUNCTIONS.read_text()]
+        return "\n".join(self._loops(half)), "\n".join(functions)
+
+    def _is_aligned(self, number: int) -> bool:
+        """Whether rows of a buffer begin at vectors."""
+        spec, contract = self.specs[number], self.problem.contract
+        lanes = self.problem.target.lanes(spec.element_bytes)
+        if self.is_static:
+            strides = layout_of(spec, contract, self.problem.target).strides
+            return all(stride % lanes == 0 for stride in strides[:-1])
+        return contract.level >= Contract.STRIDE.level and spec.promised
+
+    def _loops(self, half: int) -> Iterator[str]:
+        a, b, depth = f"input{self.a}", f"input{self.b}", self.depth
+        k = str(depth) if isinstance(depth, int) else f"input{depth[0]}_extent_{depth[1]}"
+        is_flat = len(self.specs[-1].shape) == 1
+        m = "1" if is_flat else "output_extent_1"
+        size = self.element_bytes
+        yield "struct product p = {"
+        yield f".a = (const uint8_t *){a}, .b = (const uint8_t *){b}, .c = (uint32_t *)output,"
+        yield f".a_stride = {'0' if is_flat else f'{size} * {a}_stride_1'},"
+        yield f".b_stride = {size} * {b}_stride_1,"
+        yield f".c_stride = {'0' if is_flat else 'output_stride_1'},"
+        yield f".m = {m}, .n = output_extent_0, .k = {k},"
+        yield f".row_by = {-half}, .row_more = {half * half if size > 1 else 0} * {k}u,"
+        yield f".column_by = {-half}"
+        yield "};"
+        wrong = [f"{a}_extent_0 < p.k", f"{b}_extent_0 < p.n", f"{b}_extent_1 < p.k"]
+        wrong += [] if is_flat else [f"{a}_extent_1 < p.m"]
+        yield f"if ({' || '.join(wrong)}) return CONSTRAINT_VIOLATED;"
+        yield "CHECKED"
+        yield f"p.b_end = p.b + (p.k - 1) * p.b_stride + {size} * p.n;"
+        yield "const int rows = p.m < ROWS ? 1 : ROWS, is_kept = p.m > rows;"
+        yield "p.steps = rounded_up((p.k + STEP - 1) / STEP, GROUP);"
+        word = "2 * STEP_BYTES" if self.step > 1 else "STEP_BYTES"
+        yield f"const int multiple = is_kept ? {word} : STEP_BYTES;"
+        yield "const int is_direct = !ROW_TERMS && !FLIP_A && p.a_stride % multiple == 0 &&"
+        yield "    (uintptr_t)p.a % multiple == 0 && p.k % (is_kept ? STEP * GROUP : STEP) == 0;"
+        yield "if (!is_direct) {"
+        yield f"const int across = rounded_up({size} * p.k, VECTOR_BYTES);"
+        yield "uint8_t *copied = scratch(p.m * across);"
+        yield f"copy_a(copied, p.a, p.a_stride, p.m, {size} * p.k);"
+        yield "p.a = copied, p.a_stride = across;"
+        yield "}"
+        yield "#if ROW_TERMS"
+        yield "V *terms = scratch(rounded_up(p.m, WORDS) * 4);"
+        yield "V *parts = scratch(WORDS * VECTOR_BYTES);"
+        yield "sum_rows(&p, parts, terms);"
+        yield "p.row_terms = (const int32_t *)terms;"
+        yield "#endif"
+        yield "if (COLUMN_TERMS) p.column_terms = scratch(4 * (p.n + COLUMNS * WORDS));"
+        yield "const int across = COLUMNS * WORDS;"
+        yield "const int panels = WALKS_ROWS ? (p.n + across - 1) / across : 1;"
+        yield "V *packed = is_kept ? scratch(panels * p.steps * COLUMNS * VECTOR_BYTES) : (V *)0;"
+        if self.is_static:
+            yield "all_panels(&p, ROWS, packed);"
+            return
+        yield "if (rows == ROWS) all_panels(&p, ROWS, packed);"
+        yield "else all_panels(&p, 1, packed);"
+
+
+def _extent(program: Program, end: Expr) -> int | tuple[int, int] | None:
+    """The number that ``end`` is, or the input and its dimension whose extent it is."""
+    if isinstance(end, Constant):
+        return end.value
+    for number, one in enumerate(program.inputs):
+        for dimension, axis in enumerate(one.axes[::-1]):
+            is_whole = len(axis) == 2 and isinstance(axis[0], Constant) and axis[0].value == 0
+            if is_whole and axis[1] is end and isinstance(end, Variable):
+                return number, dimension
+    return None
