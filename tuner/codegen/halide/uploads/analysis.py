@@ -7,7 +7,7 @@ what it gets wrong in vectors; nothing is compiled to code, so it takes tens of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -76,13 +76,12 @@ def analyse(
     sizes = Sizes(given)
     scalars = _scalars(contents, read_program(contents), sizes)
     fixed = {name: one.value for name, one in scalars.items() if one.decides}
-    own = checked(data, folds=folds, fixed=fixed) if folds or fixed else contents
+    own = replace(contents, folds=folds, fixed=fixed)
     whole = {name: _whole_output(name, own, sizes) for name in own.outputs}
     ends = _ends(own, whole, sizes)
     told = {**fixed, **_values({at: one for at, one in ends.items() if not one.is_free})}
     if ends:
-        fixed |= _values(ends)
-        own = checked(data, folds=folds, fixed=fixed)
+        own = replace(own, fixed={**fixed, **_values(ends)})
     boxes = _regions(own, whole)
     outputs = [one for name in own.outputs for one in _outputs(own.funcs[name], boxes[name])]
     inputs = [
@@ -115,7 +114,7 @@ def analyse(
         raise NotTunableError(f"it has {len(stages)} stages; {MOST_TUNED_STAGES} at most")
     inputs, outputs = list(map(sizes.loose, inputs)), list(map(sizes.loose, outputs))
     inputs = list(map(sizes.ranged, inputs))
-    found = _chosen(lambda: checked(data, fixed=told), program, sizes, scalars)
+    found = _chosen(replace(contents, fixed=told), program, sizes, scalars)
     facts = PipelineFacts(
         tuple(inputs), tuple(outputs), tuple(stages), tuple(found), demands_of(bounds), folds
     )
@@ -222,7 +221,7 @@ def _scalars(contents: Contents, program: Program, sizes: Sizes) -> dict[str, Sc
 
 
 def _chosen(
-    pinned: Callable[[], Contents],
+    pinned: Contents,
     program: Program,
     sizes: Sizes,
     usual: Mapping[str, ScalarFacts],
@@ -236,7 +235,7 @@ def _chosen(
     values = {name: one.value for name, one in usual.items()}
     free = sizes.unchosen() - fixed
     if free:
-        values = lively(read_program(pinned()), usual, free)
+        values = lively(read_program(pinned), usual, free)
     return [sizes.chosen(one, values[name]) for name, one in usual.items()]
 
 

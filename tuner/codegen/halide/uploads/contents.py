@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
-from types import MappingProxyType
 
 from tuner.codegen.halide.uploads.answers import (
     MOST_DIMENSIONS,
@@ -28,7 +27,6 @@ from tuner.codegen.halide.uploads.answers import (
     NotTunableError,
 )
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS, Type
-from tuner.codegen.halide.uploads.rewriting import fold_once, pin
 from tuner.codegen.halide.uploads.serialized import (
     SERIALIZATION_VERSION,
     DamagedError,
@@ -79,12 +77,20 @@ class Table:
 
 @dataclass(frozen=True)
 class Contents:
-    """A pipeline that was found harmless. ``funcs`` come each after those that it reads."""
+    """A pipeline that was found harmless. ``funcs`` come each after those that it reads.
+
+    It is read otherwise than it was written, with the same values: with ``folds`` its mirrored
+    coordinates are folded once (``rewriting``), and what is ``fixed`` has numbers: scalars, by
+    name, and ends of buffers, such as ``image.extent.0``. How far what depends on them goes is then
+    known.
+    """
 
     funcs: Mapping[str, Func]
     outputs: tuple[str, ...]
     inputs: Mapping[str, tuple[Type, int]]
     tables: Mapping[str, Table]
+    folds: bool = False
+    fixed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def arguments(self) -> list[str]:
@@ -92,17 +98,14 @@ class Contents:
         return sorted(self.inputs, key=lambda name: (self.inputs[name][1] < 0, name))
 
 
-def checked(
-    data: bytes, *, folds: bool = False, fixed: Mapping[str, int] = MappingProxyType({})
-) -> Contents:
-    """The contents of ``data``; with ``folds`` its mirrored coordinates are folded once, and what
-    is ``fixed`` has numbers (``rewriting``).
+def checked(data: bytes, *, folds: bool = False) -> Contents:
+    """The contents of ``data``, to be read with ``folds`` or without.
 
     ``DamagedError`` if Halide did not write that, ``NotTunableError``, which names what and where,
     if it holds what is not accepted.
     """
     root, _ = read(data)
-    return _Check(root, folds=folds, fixed=fixed).contents()
+    return replace(_Check(root).contents(), folds=folds)
 
 
 def is_parallel(data: bytes) -> bool:
@@ -185,7 +188,7 @@ def parts_of(node: Node) -> list[Node]:
 class _Check:
     """One pipeline under examination."""
 
-    def __init__(self, root: Node, *, folds: bool, fixed: Mapping[str, int]) -> None:
+    def __init__(self, root: Node) -> None:
         self._root = root
         version = root["serialization_version"]
         if version != SERIALIZATION_VERSION:
@@ -204,11 +207,8 @@ class _Check:
         self._needed = _needed(dict(zip(names, root["funcs"], strict=True)), self._outputs)
         for func in self._needed:
             _require_plain(func)
-            if folds:
-                fold_once(func)
         roots = [root for func in self._needed for root in _roots_of(func)]
         nodes = [node for root in roots for node in expressions_in(root)]
-        pin(nodes, fixed)
         _require_arithmetic([node for node in nodes if node.kind == "Call"])
 
     def contents(self) -> Contents:

@@ -36,6 +36,7 @@ from tuner.codegen.halide.uploads.contents import (
 )
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS, converted
 from tuner.codegen.halide.uploads.intrinsics import Type as HalideType
+from tuner.codegen.halide.uploads.rewriting import MIRRORS, folded_once
 from tuner.codegen.halide.uploads.serialized import Node
 from tuner.program import loops
 from tuner.program.expressions import (
@@ -48,6 +49,7 @@ from tuner.program.expressions import (
     Select,
     Unary,
     Variable,
+    rewritten,
 )
 from tuner.program.types import BOOL, INDEX, U8, Type
 
@@ -257,6 +259,8 @@ class _Reading:
         ]
         scope: dict[str, Expr] = {one: Variable(own) for one, own in dimensions.items()}
         values = self._values(func, func.values, scope)
+        if self._contents.folds and MIRRORS.match(func.name):
+            values = tuple(rewritten(one, folded_once) for one in values)
         updates = tuple(self._update(func, one, dimensions, names.within()) for one in func.updates)
         arrays = tuple(self._arrays[func.name, number][0] for number in range(len(func.types)))
         return loops.Stage(arrays, tuple(reversed(axes)), values, updates)
@@ -357,8 +361,9 @@ class _Reading:
         if not owner:
             require(name in scope and scope[name].type == kind, nothing)
             return scope[name]
+        fixed = contents.fixed.get(name)
         if name == owner and contents.inputs.get(name) == (_halide_type(kind), -1):
-            return Variable(self._own[name], kind)
+            return Variable(self._own[name], kind) if fixed is None else Constant(fixed, kind)
         match = _OF_A_BUFFER.fullmatch(name)
         if match is None:
             raise NotTunableError(
@@ -367,6 +372,8 @@ class _Reading:
         is_least, number, table = match[2] == "min", int(match[3]), contents.tables.get(owner)
         rank = len(table.extents) if table else contents.inputs.get(owner, (BOOL, -1))[1]
         require(match[1] == owner and kind == INDEX and number < rank, nothing)
+        if fixed is not None:
+            return Constant(fixed, INDEX)
         place = (table.mins, table.extents) if table else self._known.get(owner)
         if place is not None:
             return Constant(place[0 if is_least else 1][number], INDEX)

@@ -14,7 +14,7 @@ loads and vectors exist in lowered code only), and so are fields that say nothin
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,19 +93,6 @@ def read(data: bytes) -> tuple[Node, list[Node]]:
             if isinstance(value, list):
                 node.fields[name] = tuple(value)
     return found[0], order
-
-
-def tables_in(root: Node) -> Iterator[Node]:
-    """``root`` and all tables in it, each before those in it."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for value in node.fields.values():
-            if isinstance(value, Node):
-                waiting.append(value)
-            elif isinstance(value, tuple):
-                waiting += (one for one in value if isinstance(one, Node))
 
 
 class _Buffer:
