@@ -28,6 +28,7 @@ from tuner.codegen.halide.uploads.contents import (
     checked,
     expressions_in,
     is_variable,
+    unnumbered,
 )
 from tuner.codegen.halide.uploads.defaults import amounts, bounding, lively, placing
 from tuner.codegen.halide.uploads.intrinsics import Type
@@ -512,7 +513,7 @@ def _whole(dtype: str) -> tuple[int, int]:
 
 
 def _plain(wanted: str) -> str:
-    """A name fit for a parameter, without the number by which Halide tells namesakes of a process
-    apart; empty if nothing is left of ``wanted``."""
-    plain = re.sub(r"\W", "_", re.sub(r"\$\d+", "", wanted.lower())).strip("_")
+    """A name fit for a parameter, without numbers of namesakes; empty if nothing is left of
+    ``wanted``."""
+    plain = re.sub(r"\W", "_", unnumbered(wanted.lower())).strip("_")
     return plain if re.fullmatch(r"[a-z][a-z0-9_]{0,39}", plain) else ""

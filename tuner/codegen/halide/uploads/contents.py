@@ -97,6 +97,16 @@ class Contents:
         """The inputs in the order of a call: buffers by name, then scalars."""
         return sorted(self.inputs, key=lambda name: (self.inputs[name][1] < 0, name))
 
+    def wrapped(self, name: str) -> str:
+        """The input around which Halide puts a Func by itself; empty for any other Func."""
+        plain = unnumbered(name).removesuffix("_im")
+        return plain if plain in self.inputs and plain != unnumbered(name) else ""
+
+
+def unnumbered(name: str) -> str:
+    """``name`` without the numbers by which Halide tells namesakes apart."""
+    return re.sub(r"\$\d+", "", name)
+
 
 def checked(data: bytes, *, folds: bool = False) -> Contents:
     """The contents of ``data``, to be read with ``folds`` or without.

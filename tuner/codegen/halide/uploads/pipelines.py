@@ -106,7 +106,7 @@ class _Upload(Writer):
         value, name = stage.values[0], self._called[stage.name].name
         if isinstance(value, Load) and value.source in self._inputs and not stage.updates:
             image = self._inputs[value.source]
-            is_around = name.partition("$")[0] == f"{image.name()}_im"
+            is_around = self._contents.wrapped(name) == image.name()
             if is_around and value.indices == stage.places:
                 return self._hl.Func(image)
         return self._hl.Func(name)

@@ -33,6 +33,7 @@ from tuner.codegen.halide.uploads.contents import (
     parts_of,
     require,
     type_in,
+    unnumbered,
 )
 from tuner.codegen.halide.uploads.intrinsics import INTRINSICS, converted
 from tuner.codegen.halide.uploads.intrinsics import Type as HalideType
@@ -85,7 +86,6 @@ def described(data: bytes) -> dict[str, Any]:
     """The JSON form of the ``PipelineDescription`` of ``data``. Raises what ``checked`` does."""
     contents = checked(data)
     read_program(contents)
-    wrappers = {f"{name}_im" for name in contents.inputs}
     inputs = [(name, contents.inputs[name]) for name in contents.arguments]
     return {
         "stages": [
@@ -96,7 +96,7 @@ def described(data: bytes) -> dict[str, Any]:
                 "updates": len(func.updates),
             }
             for name, func in contents.funcs.items()
-            if name.partition("$")[0] not in wrappers
+            if not contents.wrapped(name)
         ],
         "inputs": [
             {
@@ -174,8 +174,7 @@ class Names:
 
     def fresh(self, wanted: str) -> str:
         """A name like ``wanted`` that no other has."""
-        plain = re.sub(r"\$\d+(?=\.|$)", "", wanted)  # by which Halide tells namesakes apart
-        plain = re.sub(r"[^A-Za-z0-9_]", "_", plain)
+        plain = re.sub(r"[^A-Za-z0-9_]", "_", unnumbered(wanted))
         plain = f"{plain}_" if iskeyword(plain) else plain
         plain = plain if re.match(r"[A-Za-z_]", plain) else f"_{plain}"
         found, number = plain, 1

@@ -68,7 +68,7 @@ class Stages:
 
     def _is_helper(self, name: str) -> bool:
         func = self._funcs[name]
-        wraps = name.partition("$")[0] in {f"{one}_im" for one in self._contents.inputs}
+        wraps = self._contents.wrapped(name)
         if func.updates or name in self._contents.outputs or not (wraps or _HELPERS.match(name)):
             return False
         return not (_EDGES.match(name) and (self._is_open or name in self._skipped))
