@@ -5,7 +5,8 @@ makes HVX operations of the expression, ``sliding`` decides what stays in regist
 and ``writing`` makes C of both. ``narrow`` lays rows that fill no vector side by side for it.
 ``turning`` plans arrays whose axes change places, ``counting`` histograms, ``scanning`` running
 sums, ``matching`` windows against a template, ``blocks`` blocks at shifts, ``filtering`` sums of 8-
-and 16-bit samples in words (``words``), ``transforming`` transforms of blocks, and ``gathering``
-elements that others choose. ``kinds`` registers them, and makes several outputs each by itself.
+and 16-bit samples in words (``words``), ``transforming`` transforms of blocks, ``gathering``
+elements that others choose, and ``pointwise`` functions of the elements at each place, of any width
+(``elements``). ``kinds`` registers them, and makes several outputs each by itself.
 ``generator`` is the code generator ``hvx``.
 """

@@ -18,6 +18,7 @@ from tuner.codegen.hvx.matching import Match
 from tuner.codegen.hvx.multiplying import Product
 from tuner.codegen.hvx.narrow import Narrow
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
+from tuner.codegen.hvx.pointwise import Pointwise
 from tuner.codegen.hvx.scanning import Scan
 from tuner.codegen.hvx.strips import Stencil
 from tuner.codegen.hvx.transforming import Transform
@@ -159,8 +160,8 @@ class Several(Plan):
 
 
 KINDS: tuple[type[Plan], ...] = (
-    *(Several, Turn, Histogram, Scan, Match, Product, Blocks, Transform, Gather, Filter, Narrow),
-    *(Stencil, Flat),
+    *(Several, Turn, Histogram, Scan, Match, Product, Blocks, Transform, Pointwise, Gather, Filter),
+    *(Narrow, Stencil, Flat),
 )
 """Plans; the first that reads a program makes its code."""
 

@@ -166,7 +166,7 @@ def test_an_output_may_be_looked_up_in_a_table_that_is_made(contract):
 def test_what_stands_in_the_way_of_one_of_several_outputs_is_told():
     image, wide = image_of("image"), hl.ImageParam(hl.UInt(32), 2, "wide")
     other = hl.Func("other")
-    other[X, Y] = wide[X, Y] + 1
+    other[X, Y] = wide[X + 1, Y] + 1
     kernel = find_kernel(keep_pipeline(hl.Pipeline([negative(image), other])))
     with pytest.raises(NoPlanError, match=r"^of its output other: its inputs are not of u8"):
         plan_of(kernel, kernel.problem({}, Contract.STATIC, TARGET))

@@ -1,0 +1,125 @@
+"""Axes of programs of elements that are one axis in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from tuner.program.expressions import (
+    Constant,
+    Expr,
+    Load,
+    Variable,
+    loads_in,
+    ordered,
+    rewritten,
+)
+from tuner.program.loops import Loop, Program, Stage
+from tuner.program.types import INDEX
+
+
+def flattened(program: Program, shapes: Mapping[str, Sequence[int]]) -> Program:
+    """``program`` for dense buffers of these ``shapes``, with neighbouring axes along which every
+    element is made of those at its own place as one axis; ``program`` itself if it has none, or
+    more than one stage."""
+    if len(program.stages) != 1 or program.stages[0].updates or len(program.outputs) != 1:
+        return program
+    (stage,) = program.stages
+    groups = _groups(program, stage, shapes)
+    if len(groups) == len(stage.axes):
+        return program
+    sizes = {
+        Variable(name): Constant(size, INDEX) for name, size in program.sizes_at(shapes).items()
+    }
+    firsts: dict[Expr, tuple[Variable, ...]] = {group[0]: group for group in groups}
+    later = {axis for group in groups for axis in group[1:]}
+
+    def merged(node: Expr) -> Expr:
+        if isinstance(node, Load):
+            return node.of(one for one in node.indices if one not in later)
+        return sizes.get(node, node) if isinstance(node, Variable) else node
+
+    def bounds(axes: Sequence[tuple[Expr, ...]]) -> Iterator[tuple[Expr, ...]]:
+        for axis in axes:
+            yield tuple(rewritten(end, merged) for end in axis)
+
+    inputs, extents = {}, dict[Expr, int](zip(stage.places, shapes[stage.name], strict=True))
+    for one in program.inputs:
+        load = next((n for n in ordered(stage.values) if _reads(n, one.name)), None)
+        axes = list(bounds(one.axes))
+        if load is not None:
+            own = dict(zip(load.parts, shapes[one.name], strict=True))
+            axes = [
+                (Constant(0, INDEX), Constant(prod(own[n] for n in firsts[index]), INDEX))
+                if len(firsts.get(index, ())) > 1
+                else axis
+                for index, axis in zip(load.parts, axes, strict=True)
+                if index not in later
+            ]
+        inputs[one.name] = replace(one, axes=tuple(axes))
+    loops = (
+        Loop(group[0].name, Constant(0, INDEX), Constant(prod(extents[n] for n in group), INDEX))
+        for group in groups
+    )
+    values = tuple(rewritten(value, merged) for value in stage.values)
+    return replace(
+        program,
+        sizes=(),
+        arguments=tuple(inputs.get(one.name, one) for one in program.arguments),
+        stages=(replace(stage, axes=tuple(loops), values=values),),
+    )
+
+
+def _reads(node: Expr, source: str) -> bool:
+    return isinstance(node, Load) and node.source == source
+
+
+def _groups(
+    program: Program, stage: Stage, shapes: Mapping[str, Sequence[int]]
+) -> list[tuple[Variable, ...]]:
+    """The axes of the output, those that are one together."""
+    groups: list[tuple[Variable, ...]] = [(place,) for place in stage.places[:1]]
+    for place in stage.places[1:]:
+        if _are_one(program, stage, groups[-1][-1], place, shapes):
+            groups[-1] = (*groups[-1], place)
+        else:
+            groups.append((place,))
+    return groups
+
+
+def _are_one(
+    program: Program,
+    stage: Stage,
+    outer: Variable,
+    inner: Variable,
+    shapes: Mapping[str, Sequence[int]],
+) -> bool:
+    """Whether they are side by side in all buffers, as long as in the output."""
+    extents = dict[Expr, int](zip(stage.places, shapes[stage.name], strict=True))
+    return are_side_by_side(program, stage, outer, inner) and all(
+        shapes[load.source][n] == extents[index]
+        for load in loads_in(*stage.values)
+        for n, index in enumerate(load.indices)
+        if index in (outer, inner)
+    )
+
+
+def are_side_by_side(program: Program, stage: Stage, outer: Variable, inner: Variable) -> bool:
+    """Whether ``stage`` reads inputs alone, each at the places of both, side by side, or of
+    neither."""
+    both, at = (outer, inner), dict[str, int]()
+    names = {one.name for one in program.inputs}
+    if {*both} & {*ordered(stage.values, lambda n: () if isinstance(n, Load) else n.parts)}:
+        return False
+    for load in loads_in(*stage.values):
+        used = {*ordered(load.indices)} & {*both}
+        first = load.indices.index(outer) if outer in load.indices else -1
+        is_neither = load.source in names and not used
+        if not is_neither and (first < 0 or load.indices[first : first + 2] != both):
+            return False
+        if load.source not in names or at.setdefault(load.source, first) != first:
+            return False
+        if any({*ordered([one])} & {*both} for one in load.indices if one not in both):
+            return False
+    return True
