@@ -14,6 +14,7 @@
 #define ROLLED _Pragma("clang loop unroll(disable)")
 #define rounded_up(value, multiple) (((value) + (multiple) - 1) / (multiple) * (multiple))
 enum { WORDS = VECTOR_BYTES / 4, STEP_BYTES = STEP * ELEMENT_BYTES, MOST_STRIDE = 0xFFFF };
+enum { L1_LINE_BYTES = 32 };
 
 /* How the columns of a panel are stored: as whole vectors, on their boundaries if rows of C are;
    as such that begin anywhere; or, of a C that is narrower, in part. */
@@ -46,15 +47,20 @@ INLINE V vector_at(const void *from, const int is_aligned) {
     return is_aligned ? *(const V *)from : (V) * (const VU *)from;
 }
 
-/* A vector in memory from `first` to `end`. Beyond those it is anything. */
-static __attribute__((noinline)) V within(
-    const uint8_t *from, const uint8_t *first, const uint8_t *end) {
+/* A vector in memory that has one before `end`. From there on it is anything. */
+static __attribute__((noinline)) V before(const uint8_t *end, const uint8_t *from) {
     const int beyond = (int)(from - end) + VECTOR_BYTES;
     if (beyond <= 0) return *(const VU *)from;
-    if (end - first >= VECTOR_BYTES) return HVX(vror)(*(const VU *)(end - VECTOR_BYTES), beyond);
-    uint8_t made[VECTOR_BYTES] __attribute__((aligned(VECTOR_BYTES)));
-    for (int n = 0; n < VECTOR_BYTES; ++n) made[n] = from + n < end ? from[n] : 0;
-    return *(const V *)made;
+    return HVX(vror)(*(const VU *)(end - VECTOR_BYTES), beyond);
+}
+
+/* The bytes up to `*end`, where they fill no vector in `room`, of which then is the end. */
+static const uint8_t *of_a_vector(const uint8_t *from, const uint8_t **end, uint8_t *room) {
+    const int bytes = (int)(*end - from);
+    if (bytes >= VECTOR_BYTES) return from;
+    ROLLED for (int n = 0; n < bytes; ++n) room[n] = from[n];
+    *end = room + VECTOR_BYTES;
+    return room;
 }
 
 INLINE void load(
@@ -72,11 +78,11 @@ INLINE void load(
 
 INLINE void multiply(
     struct tile *t, const int rows, const int columns, const int is_high, const int is_first) {
-    UNROLLED for (int r = 0; r < rows; ++r) {
+    UNROLLED for (int n = 0; n < rows * columns; ++n) {
+        const int r = BY_COLUMNS ? n % rows : n / columns, c = BY_COLUMNS ? n / rows : n % columns;
         const int word = (int)(STEP > 1 && is_high ? (uint64_t)t->words[r] >> 32 : t->words[r]);
-        UNROLLED for (int c = 0; c < columns; ++c) t->sums[r][c] =
-            is_first ? PRODUCT(t->vectors[c], word)
-                     : ADDED_PRODUCT(t->sums[r][c], t->vectors[c], word);
+        t->sums[r][c] = is_first ? PRODUCT(t->vectors[c], word)
+                                 : ADDED_PRODUCT(t->sums[r][c], t->vectors[c], word);
     }
 }
 
@@ -115,7 +121,7 @@ INLINE void load_rows(
         if (STEP > 1 && i >= there)
             loaded[i] = HVX(vd0)();
         else
-            loaded[i] = (inside ? vector_at(from, is_aligned) : within(from, p->b, p->b_end)) ^
+            loaded[i] = (inside ? vector_at(from, is_aligned) : before(p->b_end, from)) ^
                         HVX(lvsplatw)(FLIP_B);
     }
 }
@@ -216,6 +222,13 @@ INLINE void fetch(const struct product *p, const int count, const int step, cons
         __builtin_prefetch(from + r * p->a_stride);
 }
 
+static void fetch_all(const struct product *p) {
+    const int bytes = ELEMENT_BYTES * p->k;
+    for (int y = 0; y < p->m; ++y)
+        for (int at = 0; at < bytes; at += L1_LINE_BYTES)
+            __builtin_prefetch(p->a + y * p->a_stride + at);
+}
+
 /* The other tiles of `panels` at column x, whose vectors begin at `packed`. */
 INLINE void other_tiles(
     const struct product *p, const int rows, const int columns, int x, const int panels,
@@ -292,18 +305,19 @@ INLINE void all_panels(const struct product *p, const int rows, V *packed) {
     }
 }
 
-/* Rows of A `across` bytes apart, each with its end beyond that of its elements. */
-static void copy_a(uint8_t *restrict to, const uint8_t *a, int a_stride, int m, int bytes) {
+/* Rows of A from `first` on, each of whole vectors. */
+static void copy_a(
+    uint8_t *restrict to, const uint8_t *a, int a_stride, int first, int m, int bytes, int flipped) {
+    uint8_t room[VECTOR_BYTES];
     const uint8_t *end = a + (m - 1) * a_stride + bytes;
-    const V flip = HVX(lvsplatw)(FLIP_A);
-    for (int y = 0; y < m; ++y)
+    a = of_a_vector(a, &end, room);
+    const V flip = HVX(lvsplatw)(flipped);
+    for (int y = first; y < m; ++y)
         for (int at = 0; at < bytes; at += VECTOR_BYTES, to += VECTOR_BYTES)
-            *(V *)to = within(a + y * a_stride + at, a, end) ^ flip;
+            *(V *)to = before(end, a + y * a_stride + at) ^ flip;
 }
 
-#if ROW_TERMS
-/* The sums of WORDS rows, whose vectors of partial sums lie in `parts`: neighbours are added in a
-   tree. */
+/* The sums of each of WORDS vectors: neighbours are added in a tree. */
 #define TREE(name, of, half)                                                       \
     INLINE V name(const V *parts) {                                                \
         W pair = HVX(vshuffvdd)(of(parts + half), of(parts), -4 * half);           \
@@ -316,6 +330,7 @@ TREE(tree_of_8, tree_of_4, 4)
 TREE(tree_of_16, tree_of_8, 8)
 TREE(tree_of_32, tree_of_16, 16)
 
+#if ROW_TERMS
 /* A vector of elements of A, added to sums of words. */
 INLINE V added_elements(V sum, V some) {
 #if STEP > 1
@@ -339,6 +354,46 @@ static void sum_rows(const struct product *p, V *parts, V *terms) {
             parts[r] = added_elements(sum, HVX(vand)(row[last], mask));
         }
         *terms++ = tree_of_32(parts) * HVX(lvsplatw)(p->row_by) + HVX(lvsplatw)(p->row_more);
+    }
+}
+#endif
+
+#if FEW
+/* The last FEW columns, one by one: vectors of elements of a row of A and of a column of B. */
+enum { SHARE = FEW > 4 ? 8 : FEW > 2 ? 4 : FEW, ROWS_OF_TREE = WORDS / SHARE };
+enum { FETCHED_ROWS = 8 };
+
+/* Sums of rows of A, `inside` of which lie in memory with all of their vectors, and `tail` has the
+   others; of columns that lie in whole vectors, too. Of a row there are SHARE. */
+static void sums_along(
+    const uint8_t *a, int a_stride, int m, int inside, const V *tail, const V *columns,
+    const int vectors, V *parts, V *sums) {
+    for (int y = 0; y < m; y += ROWS_OF_TREE) {
+        _Pragma("clang loop unroll_count(2)") for (int r = 0; r < ROWS_OF_TREE; ++r) {
+            const int at = at_most(y + r, m - 1);
+            const VU *row = (const VU *)(at < inside ? a + at * a_stride
+                                                     : (const uint8_t *)(tail + (at - inside) * vectors));
+            ALONG own[FEW] = {0};
+            for (int n = 0; n < vectors; ++n) {
+                const V some = (V)row[n];
+                UNROLLED for (int c = 0; c < FEW; ++c) own[c] =
+                    ADDED_ALONG(own[c], some, columns[c * vectors + n]);
+            }
+            UNROLLED for (int c = 0; c < FEW; ++c) parts[r * SHARE + c] =
+                STEP > 1 ? *(V *)&own[c] : HVX(vaddw)(((V *)&own[c])[0], ((V *)&own[c])[1]);
+        }
+        *sums++ = tree_of_32(parts);
+    }
+}
+
+/* The columns of B that begin at `b`, in `vectors` each: behind their elements are zeros. */
+static void copy_columns(ELEMENT *restrict to, const uint8_t *b, int b_stride, int k, int vectors) {
+    const int across = vectors * VECTOR_BYTES / ELEMENT_BYTES;
+    for (int n = 0; n < FEW * vectors; ++n) ((V *)to)[n] = HVX(vd0)();
+    for (int n = 0; n < k; ++n) {
+        __builtin_prefetch(b + (n + FETCHED_ROWS) * b_stride);
+        UNROLLED for (int c = 0; c < FEW; ++c) to[c * across + n] =
+            ((const ELEMENT *)(b + n * b_stride))[c];
     }
 }
 #endif

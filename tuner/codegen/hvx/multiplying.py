@@ -27,10 +27,8 @@ from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
 
 _FUNCTIONS = Path(__file__).with_name("multiplying.h")
-_TILE, _GROUP, _WALK, _FETCH, _AHEAD = (
-    *("hvx_tile", "hvx_steps", "hvx_walk", "hvx_fetch"),
-    "hvx_ahead",
-)
+_TILE, _GROUP, _WALK = "hvx_tile", "hvx_steps", "hvx_walk"
+_FETCH, _AHEAD, _LAST, _ORDER = "hvx_fetch", "hvx_ahead", "hvx_last", "hvx_order"
 _ROWS, _VECTORS, _GROUPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16), (1, 2, 3, 4), (2, 4, 8)
 _MOST_SUMS, _USUAL_SUMS = 24, 16
 """Vectors of sums: the others of 32 registers hold what they are made of."""
@@ -38,6 +36,8 @@ _AHEADS = (0, 32, 64)
 _ELEMENTS = (U8, I8, U16, I16)
 _MOST_SCRATCH = 12 << 20
 """Bytes of copies: a simulator's memory for them has 16 MiB."""
+_MOST_FEW, _TREE = 8, 4
+"""Columns that may be summed up one by one, and packets that adding up the words of one takes."""
 _PRODUCTS = {
     (U8, U8): "vrmpyub",
     (U8, I8): "vrmpyub",
@@ -48,6 +48,15 @@ _PRODUCTS = {
 }
 """By the types of elements of A and B: B is unsigned when it is multiplied, and so are halfwords
 of A."""
+_ALONG = {
+    (U8, U8): "HVX(vrmpyubv_acc)(sum, row, column)",
+    (U8, I8): "HVX(vrmpybusv_acc)(sum, row, column)",
+    (I8, U8): "HVX(vrmpybusv_acc)(sum, column, row)",
+    (I8, I8): "HVX(vrmpybv_acc)(sum, row, column)",
+    (U16, U16): "HVX(vmpyuhv_acc)(sum, row, column)",
+    (I16, I16): "HVX(vmpyhv_acc)(sum, row, column)",
+}
+"""The same of two vectors."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +162,30 @@ class Product(Plan):
     def _is_read_in_place(self) -> bool:
         """Whether A surely is."""
         is_unsigned = not any(one.is_signed for one in self.kinds)
-        is_whole = self.sizes[2] % (self.step * _GROUPS[-1]) == 0
+        is_whole = self.sizes[2] % (self.step * _GROUPS[0 if self.step == 1 else -1]) == 0
         return self.is_static and is_whole and is_unsigned
+
+    @property
+    def few(self) -> int:
+        """Columns behind those that fill vectors of sums."""
+        return self.sizes[1] % self.words
+
+    @property
+    def _lasts(self) -> tuple[str, ...]:
+        return ("lanes", "along") if self.is_static and 0 < self.few <= _MOST_FEW else ("lanes",)
+
+    @property
+    def _is_worth_it(self) -> bool:
+        """Whether it takes fewer packets to sum up the last columns one by one."""
+        k = self.sizes[2]
+        vectors = -(-k * self.element_bytes // self.problem.target.vector_bytes)
+        return 2 * self.few * (vectors + _TREE) < k // self.step
+
+    @property
+    def _fetches(self) -> tuple[str, ...]:
+        m, _, k = self.sizes
+        is_small = m * k * self.element_bytes <= self.problem.target.l1d_bytes * 3 // 4
+        return ("no", "ahead", "all") if is_small else ("no", "ahead")
 
     def _scratch_of(self, vectors: int, *, walks_rows: bool = False) -> int:
         """Bytes of copies, at most."""
@@ -179,8 +210,10 @@ class Product(Plan):
         return (
             Knob(_TILE, tuple(tiles), "rows of sums in registers, and vectors of a row"),
             Knob(_GROUP, _GROUPS, "steps along sums in one iteration"),
+            Knob(_ORDER, ("rows", "columns"), "order of a tile's products"),
             Knob(_WALK, tuple(walks), "outer loop over tiles: a panel of columns, or rows"),
-            Knob(_FETCH, ("no", "yes"), "rows of the next tile are fetched into L1"),
+            Knob(_FETCH, self._fetches, "rows of A fetched into L1: of a tile ahead, or all first"),
+            Knob(_LAST, self._lasts, "the last columns: in lanes, or one by one along sums"),
             Knob(_AHEAD, _AHEADS, "rows of the second input fetched into L2 at once; 0: none"),
             *(one for one in clang.KNOBS if one.name == "llvm_pipeliner"),
         )
@@ -189,13 +222,20 @@ class Product(Plan):
     def textbook(self) -> Mapping[str, KnobValue]:
         m, n, k = self.sizes
         wide = self.vectors[-1]
-        tall = max(one for one in self.rows if one <= min(m, max(1, _USUAL_SUMS // wide)))
+        fitting = [one for one in self.rows if one <= min(m, max(1, _USUAL_SUMS // wide))]
+        # Two products are made at once.
+        tall = max(fitting, key=lambda rows: (rows * wide % 2 == 0, rows))
         is_small = k * n * self.element_bytes <= self.problem.target.l2_bytes // 2
+        groups = _GROUPS if self.step > 1 else _GROUPS[:-1]
+        whole = [one for one in groups if k % (one * self.step) == 0]
+        fetch = "no" if self._is_read_in_place and "all" in self._fetches else self._fetches[-1]
         return {
             _TILE: f"{tall}x{wide}",
-            _GROUP: 8 if k % (8 * self.step) == 0 else 2,
+            _GROUP: max(whole, default=_GROUPS[0]),
+            _ORDER: "rows" if self.step > 1 else "columns",
             _WALK: "rows" if is_small and m > tall else "panels",
-            _FETCH: "yes" if m > tall else "no",
+            _LAST: self._lasts[-1] if self._is_worth_it else self._lasts[0],
+            _FETCH: fetch if m > tall else "no",
             _AHEAD: 0 if is_small else _AHEADS[-1],
         }
 
@@ -210,7 +250,8 @@ class Product(Plan):
         a, b = self.kinds
         half = 1 << (8 * self.element_bytes - 1)
         is_wide = self.element_bytes > 1
-        more = -(-self.sizes[1] % (vectors * self.words) // -self.words)
+        few = self.few if config.text(_LAST) == "along" else 0
+        more = -(-((self.sizes[1] - few) % (vectors * self.words)) // self.words)
         product = _PRODUCTS[self.kinds]
         macros = {
             "ROWS": rows,
@@ -219,9 +260,11 @@ class Product(Plan):
             "LAST_COLUMNS": (more or vectors) if self.is_static else 1,
             "STEP": self.step,
             "GROUP": config.integer(_GROUP),
+            "BY_COLUMNS": int(config.text(_ORDER) == "columns"),
             "ELEMENT_BYTES": self.element_bytes,
             "WALKS_ROWS": int(config.text(_WALK) == "rows"),
-            "FETCHES": int(config.text(_FETCH) == "yes"),
+            "FETCHES": int(config.text(_FETCH) == "ahead"),
+            "FETCHES_ALL": int(config.text(_FETCH) == "all"),
             "AHEAD": config.integer(_AHEAD),
             "B_ALIGNED": int(self._is_aligned(self.b)),
             "C_ALIGNED": int(self._is_aligned(-1)),
@@ -232,10 +275,14 @@ class Product(Plan):
             "COLUMN_TERMS": int(is_wide and a.is_signed),
             "PRODUCT": f"HVX({product})",
             "ADDED_PRODUCT": f"HVX({product}_acc)",
+            "FEW": few,
+            "ELEMENT": f"uint{8 * self.element_bytes}_t",
+            "ALONG": "W" if is_wide else "V",
+            "ADDED_ALONG(sum, row, column)": _ALONG[self.kinds],
         }
         functions = [f"#define {name} {value}" for name, value in macros.items()]
         functions += [wrapping.STORING.read_text(), _FUNCTIONS.read_text()]
-        return "\n".join(self._loops(half)), "\n".join(functions)
+        return "\n".join(self._loops(half, few)), "\n".join(functions)
 
     def _is_aligned(self, number: int) -> bool:
         """Whether rows of a buffer begin at vectors."""
@@ -246,7 +293,7 @@ class Product(Plan):
             return all(stride % lanes == 0 for stride in strides[:-1])
         return contract.level >= Contract.STRIDE.level and spec.promised
 
-    def _loops(self, half: int) -> Iterator[str]:
+    def _loops(self, half: int, few: int) -> Iterator[str]:
         a, b, depth = f"input{self.a}", f"input{self.b}", self.depth
         k = str(depth) if isinstance(depth, int) else f"input{depth[0]}_extent_{depth[1]}"
         is_flat = len(self.specs[-1].shape) == 1
@@ -258,7 +305,7 @@ class Product(Plan):
         yield f".b_stride = {size} * {b}_stride_1,"
         yield f".c_stride = {'0' if is_flat else 'output_stride_1'},"
         yield f".m = {m}, .n = output_extent_0, .k = {k},"
-        yield f".row_by = {-half}, .row_more = {half * half if size > 1 else 0} * {k}u,"
+        yield f".row_by = {-half}, .row_more = {half * half if size > 1 else 0}u * {k},"
         yield f".column_by = {-half}"
         yield "};"
         wrong = [f"{a}_extent_0 < p.k", f"{b}_extent_0 < p.n", f"{b}_extent_1 < p.k"]
@@ -266,6 +313,9 @@ class Product(Plan):
         yield f"if ({' || '.join(wrong)}) return CONSTRAINT_VIOLATED;"
         yield "CHECKED"
         yield f"p.b_end = p.b + (p.k - 1) * p.b_stride + {size} * p.n;"
+        yield "uint8_t room[VECTOR_BYTES];"
+        yield "p.b = of_a_vector(p.b, &p.b_end, room);"
+        yield from self._few_columns(few) if few else ()
         yield "const int rows = p.m < ROWS ? 1 : ROWS, is_kept = p.m > rows;"
         yield "p.steps = rounded_up((p.k + STEP - 1) / STEP, GROUP);"
         word = "2 * STEP_BYTES" if self.step > 1 else "STEP_BYTES"
@@ -275,9 +325,10 @@ class Product(Plan):
         yield "if (!is_direct) {"
         yield f"const int across = rounded_up({size} * p.k, VECTOR_BYTES);"
         yield "uint8_t *copied = scratch(p.m * across);"
-        yield f"copy_a(copied, p.a, p.a_stride, p.m, {size} * p.k);"
+        yield f"copy_a(copied, p.a, p.a_stride, 0, p.m, {size} * p.k, FLIP_A);"
         yield "p.a = copied, p.a_stride = across;"
         yield "}"
+        yield "if (FETCHES_ALL) fetch_all(&p);"
         yield "#if ROW_TERMS"
         yield "V *terms = scratch(rounded_up(p.m, WORDS) * 4);"
         yield "V *parts = scratch(WORDS * VECTOR_BYTES);"
@@ -293,6 +344,29 @@ class Product(Plan):
             return
         yield "if (rows == ROWS) all_panels(&p, ROWS, packed);"
         yield "else all_panels(&p, 1, packed);"
+
+    def _few_columns(self, few: int) -> Iterator[str]:
+        """Before the others, of which the product is then."""
+        size = self.element_bytes
+        yield "{"
+        yield f"p.n -= {few};"
+        yield f"const int bytes = {size} * p.k, across = rounded_up(bytes, VECTOR_BYTES);"
+        yield "const int vectors = across / VECTOR_BYTES, stride = p.a_stride ? p.a_stride : 1;"
+        yield "const int more = (p.m - 1) * p.a_stride + bytes - across;"
+        yield "const int inside = more < 0 ? 0 : at_most(more / stride + 1, p.m);"
+        yield "V *const columns = scratch(FEW * across);"
+        yield "V *const tail = scratch((p.m - inside + 1) * across);"
+        yield "const int made = rounded_up(p.m, ROWS_OF_TREE) * SHARE / WORDS;"
+        yield "V *const sums = scratch((made + WORDS) * VECTOR_BYTES), *const parts = sums + made;"
+        yield f"copy_columns((ELEMENT *)columns, p.b + {size} * p.n, p.b_stride, p.k, vectors);"
+        yield "copy_a((uint8_t *)tail, p.a, p.a_stride, inside, p.m, bytes, 0);"
+        yield "sums_along(p.a, p.a_stride, p.m, inside, tail, columns, vectors, parts, sums);"
+        yield "for (int y = 0; y < p.m; ++y) {"
+        yield "__builtin_prefetch((const uint32_t *)sums + (y + FETCHED_ROWS) * SHARE);"
+        yield "UNROLLED for (int c = 0; c < FEW; ++c)"
+        yield "p.c[y * p.c_stride + p.n + c] = ((const uint32_t *)sums)[y * SHARE + c];"
+        yield "}"
+        yield "}"
 
 
 def _extent(program: Program, end: Expr) -> int | tuple[int, int] | None:

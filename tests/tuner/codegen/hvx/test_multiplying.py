@@ -42,6 +42,9 @@ def drawn_problem(dice: random.Random) -> Problem:
     n = dice.choice((1, 3, 31, 32, 33, 40, 64, 100, 127, 128, 129, 200, 257))
     k = dice.choice((1, 2, 3, 4, 7, 40, 48, 56, 64, 100, 129))
     contract = dice.choice((Contract.STATIC, Contract.STATIC, Contract.NONE, Contract.STRIDE))
+    if dice.random() < 0.3:
+        kernel = find_kernel(dice.choice(("gemm_u8", "gemm_i8")))
+        return kernel.problem({"m": m, "n": n, "k": k}, contract, TARGET)
     return problem((m, n, k), dice.choice(KINDS), contract)
 
 
@@ -65,7 +68,7 @@ def test_code_of_many_products_is_right():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "kinds", "most"),
-    [((100, 100, 100), (U16, U16), 41_000), ((1, 1000, 1280), (U8, U8), 112_000)],
+    [((100, 100, 100), (U16, U16), 20_700), ((1, 1000, 1280), (U8, U8), 112_000)],
 )
 def test_products_take_few_packets(sizes, kinds, most):
     """Halide's best took 91,995 and 193,277 model cycles."""
