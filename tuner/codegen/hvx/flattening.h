@@ -28,8 +28,3 @@ static __attribute__((noinline)) void repeat(
 INLINE void fill(uint8_t *to, V with, const int bytes) {
     for (int at = 0; at < bytes; at += VECTOR_BYTES) *(VU *)(to + at) = with;
 }
-
-/* Pixels of `bytes` bytes again, `count` times. */
-INLINE void again(uint8_t *to, const uint8_t *pixel, const uint8_t *end, const int bytes, const int count) {
-    for (int n = 0; n < count; ++n) copy_bytes(to + n * bytes, pixel, end, bytes);
-}

@@ -18,12 +18,12 @@ Source: Hexagon V66 HVX Programmer's Reference Manual, 80-N2040-44, for each ope
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, product
 from math import prod
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from tuner.codegen import clang, wrapping
 from tuner.codegen.hvx.lowering import FOLDS, clamped_to
@@ -68,6 +68,10 @@ class Flat(Plan):
     image: int
     specs: tuple[BufferSpec, ...]
     problem: Problem
+    folded: _Fold | None = None
+    """What becomes of rows of the image as they are copied."""
+    is_picked: bool = False
+    """Whether of windows that go on by several pixels all are computed, and those are kept."""
 
     @classmethod
     def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
@@ -93,7 +97,8 @@ class Flat(Plan):
             strides = layout_of(spec, problem.contract, problem.target).strides
             if spec.loose or any(spec.mins) or strides[0] != prod(spec.shape[1:]):
                 raise RefusedError("its buffers are loose, or do not begin at 0")
-        made = cls(found, names.index(samples[0].image), tuple(specs), problem)
+        pixel, folded = _folded(found)
+        made = cls(pixel, names.index(samples[0].image), tuple(specs), problem, folded)
         if made.shown < 1:
             raise RefusedError("it reads only what is beyond its image")
         made.written(Config({_WALK: made.walks[0], _ROWS: 1}))
@@ -124,6 +129,11 @@ class Flat(Plan):
         """What there is beyond the image."""
         return next((one.beyond for one in self.samples if one.beyond is not None), None)
 
+    @property
+    def is_copied(self) -> bool:
+        """Whether rows of the image are copied before all else."""
+        return self.beyond is not None or self.folded is not None
+
     @cached_property
     def first(self) -> tuple[int, int]:
         """Row and column of the first pixel of a window, from the output's."""
@@ -146,12 +156,12 @@ class Flat(Plan):
     @property
     def is_apart(self) -> bool:
         """Whether pixels are copied apart."""
-        return self.step != (1, 1)
+        return self.step != (1, 1) and not self.is_picked
 
     @cached_property
     def sides(self) -> tuple[int, int]:
         """Pixels of a copied row before the image and after it."""
-        if self.beyond is None:
+        if not self.is_copied:
             return 0, 0
         _, left = self.first
         end = self.step[1] * (self.specs[-1].shape[1] - 1) + left + self.reach[1] + 1
@@ -161,7 +171,7 @@ class Flat(Plan):
     def shown(self) -> int:
         """Pixels of the image in a copied row."""
         _, columns, _ = self.specs[self.image].shape
-        if self.beyond is None:
+        if not self.is_copied:
             return columns
         _, left = self.first
         end = self.step[1] * (self.specs[-1].shape[1] - 1) + left + self.reach[1] + 1
@@ -215,13 +225,40 @@ class Flat(Plan):
         return plane * self.plane_bytes + own
 
     @property
+    def advance(self) -> int:
+        """Bytes from a vector of the output to the next: whole pixels, if vectors are then nearly
+        full, so that all begin with the same channel."""
+        if self.is_picked and self.step[1] > 1:
+            return self.group * self.channels
+        whole = self.lanes // self.channels * self.channels
+        return whole if self.lanes <= _WORTH_IT * whole else self.lanes
+
+    @property
+    def group(self) -> int:
+        """Pixels of the output that are picked of a vector."""
+        return max(1, self.lanes // (self.step[1] * self.channels))
+
+    @property
+    def down(self) -> int:
+        """Bytes from the first pixel for a row of the output to that for the next."""
+        return self.pitch * (1 if self.is_apart else self.step[0])
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether all vectors begin with the first channel."""
+        return self.advance % self.channels == 0
+
+    @property
     def walks(self) -> tuple[str, ...]:
         """Ways to go through rows, the best first."""
         vectors = -(-self.bytes_of_row // self.lanes)
-        if self.bytes_of_row < self.lanes:
-            return ("all",)
         is_worth_it = vectors * self.lanes <= _WORTH_IT * self.bytes_of_row
-        return ("rows", "all") if is_worth_it else ("all", "rows")
+        by_rows = ("rows",) if self.bytes_of_row >= self.lanes else ()
+        may_pick = self.is_apart and (self.step[1] == 1 or self.channels <= self.lanes)
+        picked = ("picked",) if may_pick else ()
+        first = (*by_rows, "all") if is_worth_it else ("all", *by_rows)
+        has_products = any(one.kind == "times" for one in self.pixel.inner())
+        return (*first, *picked) if has_products and self.group > 1 else (*picked, *first)
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
@@ -236,15 +273,24 @@ class Flat(Plan):
     def textbook(self) -> Mapping[str, KnobValue]:
         return {_ROWS: min(2, self.count)}
 
+    def switches(self, config: Config) -> list[str]:
+        return [*clang.NO_MERGED_LOADS, *super().switches(config)]
+
     def written(self, config: Config) -> tuple[str, str]:
-        is_by_rows = config.text(_WALK) == "rows"
-        rows = min(config.integer(_ROWS), self.count) if is_by_rows else 1
+        walk = config.text(_WALK)
+        return replace(self, is_picked=walk == "picked")._written(config, is_by_rows=walk != "all")
+
+    def _written(self, config: Config, *, is_by_rows: bool) -> tuple[str, str]:
+        by_rows = is_by_rows and not self.is_picked
+        rows = min(config.integer(_ROWS), self.count) if by_rows else 1
         tables = _Tables(self)
         block = _Block(self, tables, is_by_rows=is_by_rows)
         stored = [block.bytes_of(self.pixel, row) for row in range(rows)]
         apart = self.bytes_of_row
-        kind = "V" if not is_by_rows or apart % self.lanes == 0 else "VU"
+        kind = "VU" if self.advance % self.lanes or (is_by_rows and apart % self.lanes) else "V"
         lines = [*block.lines]
+        if self.is_picked and self.group > 1 and self.step[1] > 1:
+            stored = [f"HVX(vrdelta)({one}, *(const V *)apart0)" for one in stored]
         lines += [f"*({kind} *)(out + {row * apart}) = {one};" for row, one in enumerate(stored)]
         given = "const uint8_t *restrict in, const uint8_t *restrict tables"
         computed = [
@@ -273,20 +319,17 @@ class Flat(Plan):
     def _bands(self, is_by_rows: bool, rows: int) -> Iterator[str]:
         height, apart = self.specs[-1].shape[0], self.bytes_of_row
         top, left = self.first
-        yield from self._scratch(is_by_rows)
+        yield from self._scratch(rows * apart if is_by_rows else self.count * self.pitch)
         yield f"for (int n = 0; n < {height}; n += {self.count}) {{"
         yield f"const int first = at_most(n, {height - self.count});"
         row = f"{self.step[0]} * first"
-        if self.beyond is not None:
+        if self.is_copied:
             yield f"copy_rows_of(raw, bytes{self.image}, end{self.image}, {row} + {top}, around);"
             yield "const uint8_t *in = raw;"
         else:
             start = f"({row} + {top}) * {self.raw_pitch} + {left * self.channels}"
             yield f"const uint8_t *in = bytes{self.image} + {start};"
-            reads = self._reads
-            if is_by_rows and not self.is_apart:
-                reads = (self.raw_rows - 1) * self.raw_pitch + self.reach[1] * self.channels + apart
-            yield f"if (in + {reads} > end{self.image}) {{"
+            yield f"if (in + {self._reads} > end{self.image}) {{"
             size = self.raw_rows * self.raw_pitch - left * self.channels
             yield f"copy_bytes(raw, in, end{self.image}, {size});"
             yield "in = raw;"
@@ -295,18 +338,20 @@ class Flat(Plan):
             yield "copy_apart(pixels, in);"
             yield "in = pixels;"
         if is_by_rows:
+            # Vectors go from right to left, so that of what the last has beyond its row nothing
+            # stays; beyond the output there may be none.
             yield f"for (int y = 0; y < {self.count}; y += {rows}) {{"
             yield f"const int row = at_most(y, {self.count - rows});"
-            yield f"const uint8_t *from = in + row * {self.pitch};"
-            yield f"uint8_t *to = (uint8_t *)output + (first + row) * {apart};"
-            yield from self._walked(apart // self.lanes, "from", "to")
-            if apart % self.lanes:
-                last = apart - self.lanes
-                yield f"computed(from + {last}, tables, {last % self.channels}, to + {last});"
+            yield f"const uint8_t *from = in + row * {self.down};"
+            yield f"uint8_t *own = (uint8_t *)output + (first + row) * {apart};"
+            yield f"const int room = ({height} - first - row) * {apart};"
+            beyond = (apart - 1) // self.advance * self.advance + self.lanes
+            yield f"uint8_t *to = room < {(rows - 1) * apart + beyond} ? made : own;"
+            yield from self._walked(apart, "from", "to")
+            yield f"if (to == made) store_rows(own, made, {apart}, {apart}, {rows}, room);"
             yield "}"
         else:
-            total = (self.count - 1) * self.pitch + apart
-            yield from self._walked(-(-total // self.lanes), "in", "made")
+            yield from self._walked((self.count - 1) * self.pitch + apart, "in", "made")
             yield f"uint8_t *to = (uint8_t *)output + first * {apart};"
             room = f"({height} - first) * {apart}"
             yield f"store_rows(to, made, {self.pitch}, {apart}, {self.count}, {room});"
@@ -318,31 +363,39 @@ class Flat(Plan):
         pixels = self.step[1] * (self.specs[-1].shape[1] + 1) + self.reach[1]
         return (self.raw_rows - 1) * self.raw_pitch + pixels * self.channels + 2 * self.lanes
 
-    def _scratch(self, is_by_rows: bool) -> Iterator[str]:
+    def _scratch(self, made: int) -> Iterator[str]:
         raw = max(self.raw_rows * self.raw_pitch, self._reads)
         yield f"uint8_t *raw = scratch({raw + 2 * self.lanes});"
         if self.is_apart:
             yield f"uint8_t *pixels = scratch({len(self.planes) * self.plane_bytes});"
-        if not is_by_rows:
-            total = (self.count - 1) * self.pitch + self.bytes_of_row
-            yield f"uint8_t *made = scratch({total + 3 * self.lanes});"
+        yield f"uint8_t *made = scratch({made + 3 * self.lanes});"
         if self.beyond not in (None, "edges"):
             value = str(self.beyond)
             if isinstance(self.beyond, tuple):
                 number, at = self.element(*self.beyond)
                 value = f"((const uint8_t *)bytes{number})[{at}]"
             yield f"const V around = HVX(lvsplatw)(0x01010101 * {value});"
-        elif self.beyond:
+        elif self.is_copied:
             yield "const V around = HVX(vd0)();"
         yield "CHECKED"
 
-    def _walked(self, vectors: int, source: str, made: str) -> Iterator[str]:
-        moved = self.lanes % self.channels
-        yield f"for (int at = 0, phase = 0; at < {vectors * self.lanes}; at += VECTOR_BYTES) {{"
+    def _walked(self, count: int, source: str, made: str) -> Iterator[str]:
+        """Computes so many bytes."""
+        last = (count - 1) // self.advance * self.advance
+        moved, channels = self.advance % self.channels, self.channels
+        if self.is_picked:  # what is beyond one's pixels is the next one's
+            yield f"for (int at = 0, phase = 0; at <= {last}; at += {self.advance}) {{"
+            yield f"computed({source} + at * {self.step[1]}, tables, phase, {made} + at);"
+            if moved:
+                yield f"phase += {moved};"
+                yield f"phase -= phase >= {channels} ? {channels} : 0;"
+            yield "}"
+            return
+        yield f"for (int at = {last}, phase = {last % channels}; at >= 0; at -= {self.advance}) {{"
         yield f"computed({source} + at, tables, phase, {made} + at);"
         if moved:
-            yield f"phase += {moved};"
-            yield f"phase -= phase >= {self.channels} ? {self.channels} : 0;"
+            yield f"phase -= {moved};"
+            yield f"phase += phase < 0 ? {channels} : 0;"
         yield "}"
 
     def element(self, name: str, at: Sequence[int | None]) -> tuple[int, int]:
@@ -355,8 +408,10 @@ class Flat(Plan):
 
     def _copying(self) -> Iterator[str]:
         """Functions that copy rows with what is beyond their edges, and pixels apart."""
-        if self.beyond is not None:
+        if self.is_copied:
             yield from self._copied_rows()
+        if self.is_apart or self.is_picked:
+            yield from self._ways_apart()
         if self.is_apart:
             yield from self._copied_apart()
 
@@ -368,37 +423,58 @@ class Flat(Plan):
         yield "    uint8_t *restrict to, const uint8_t *restrict image, const uint8_t *end,"
         yield "    int row, V around) {"
         yield f"for (int n = 0; n < {self.raw_rows}; ++n, ++row, to += {self.raw_pitch}) {{"
-        if self.beyond == "edges":
-            yield f"const int own = clamped(row, 0, {rows - 1});"
-        else:
-            yield "const int own = row;"
+        has_edges = self.beyond in (None, "edges")
+        if not has_edges:
             yield f"if (row < 0 || row >= {rows}) {{"
             yield f"fill(to, around, {self.raw_pitch});"
             yield "continue;"
             yield "}"
+        by, each, down = self.folded or _Fold("max", (0,), 1)
         start = max(0, self.first[1]) * channels
-        yield f"const uint8_t *from = image + own * {columns * channels} + {start};"
-        is_edge = self.beyond == "edges"
-        if before:
-            again = f"again(to, from, end, {channels}, {self.sides[0]});"
-            yield again if is_edge else f"fill(to, around, {before});"
-        yield f"copy_bytes(to + {before}, from, end, {shown});"
-        if after:
-            place = f"to + {before + shown}"
-            pixel = f"from + {shown - channels}"
-            again = f"again({place}, {pixel}, end, {channels}, {self.sides[1]});"
-            yield again if is_edge else f"fill({place}, around, {after});"
+        for k, dy in enumerate(each):
+            own = f"clamped({down} * row + {dy}, 0, {rows - 1})" if has_edges else "row"
+            yield f"const uint8_t *from{k} = image + {own} * {columns * channels} + {start};"
+        if before and not has_edges:
+            yield f"fill(to, around, {before});"
+        inside = f"from{len(each) - 1} + {shown + self.lanes} <= end"
+        for condition, load in (
+            (f"if ({inside})", "*(const VU *)({})"),
+            ("else", "before({}, end)"),
+        ):
+            made = ""
+            for k in range(len(each)):
+                own = load.format(f"from{k} + AT")
+                made = f"HVX({FOLDS[by]})({made}, {own})" if made else own
+            yield f"{condition} {{"
+            for count, place, first, size in (
+                (self.sides[0] * has_edges, 0, 0, channels),
+                (1, before, 0, shown),
+                (self.sides[1] * has_edges, before + shown, shown - channels, channels),
+            ):
+                if count:
+                    yield f"for (int k = 0; k < {count}; ++k)"
+                    yield f"for (int at = 0; at < {size}; at += VECTOR_BYTES)"
+                    own = made.replace("AT", f"{first} + at")
+                    yield f"*(VU *)(to + {place} + {channels} * k + at) = {own};"
+            yield "}"
+        if after and not has_edges:
+            yield f"fill(to + {before + shown}, around, {after});"
         yield "}\n}"
+
+    def _ways_apart(self) -> Iterator[str]:
+        """Those of ``vrdelta`` that put the pixels of a column of windows together."""
+        step, channels = self.step[1], self.channels
+        group = self.lanes // (step * channels)
+        for column in sorted({column for _, column in self.planes}) if group else ():
+            picked = product(range(group), range(channels))
+            places = ((step * n + column) * channels + c for n, c in picked)
+            ways = ways_to(enumerate(places), self.lanes, is_upwards=True)
+            yield table_of(f"apart{column}", ways)
 
     def _copied_apart(self) -> Iterator[str]:
         (down, step), channels = self.step, self.channels
         group = self.lanes // (step * channels)
         pixels = self.pitch // channels
-        for column in {column for _, column in self.planes} if group else ():
-            picked = product(range(group), range(channels))
-            places = ((step * n + column) * channels + c for n, c in picked)
-            ways = ways_to(enumerate(places), self.lanes, is_upwards=True)
-            yield table_of(f"apart{column}", ways)
         yield "static __attribute__((noinline)) void copy_apart("
         yield "    uint8_t *restrict to, const uint8_t *restrict from) {"
         for row, planes in groupby(self.planes, key=lambda one: one[0]):
@@ -439,7 +515,9 @@ class _Tables:
     def count(self) -> int:
         """Channels of a table, in whole vectors of bytes."""
         lanes = self.plan.lanes
-        return (self.plan.channels + 2 * lanes - 1) // lanes * lanes
+        first = 0 if self.plan.is_steady else self.plan.channels
+        last = lanes if self.plan.channels % lanes else 1
+        return (first + last + lanes - 1) // lanes * lanes
 
     def made(self) -> Iterator[str]:
         """The C that makes them."""
@@ -509,11 +587,11 @@ class _Block:
     ) -> None:
         self._plan, self._tables, self._is_table = plan, tables, is_table
         lanes, channels = plan.lanes, plan.channels
-        self._are_tables_aligned = is_table or 0 in (channels % lanes, lanes % channels)
+        self._are_tables_aligned = is_table or plan.is_steady or channels % lanes == 0
         (top, left), pitch = plan.first, plan.raw_pitch
-        begins = 0 if plan.is_apart or plan.beyond is not None else top * pitch + left * channels
+        begins = 0 if plan.is_apart or plan.is_copied else top * pitch + left * channels
         places = [begins, pitch] if begins else []
-        places += [plan.bytes_of_row, plan.pitch] if is_by_rows else []
+        places += [plan.advance, *([plan.down] if is_by_rows else [])]
         self._is_aligned = all(one % lanes == 0 for one in places)
         self._made: dict[str, str] = {}
         self._several: dict[object, list[str]] = {}
@@ -540,10 +618,11 @@ class _Block:
         """A vector of a table of elements that have ``size`` bytes."""
         kind = "V" if self._are_tables_aligned else "VU"
         at = place + number * self._plan.lanes
-        return self._named("V", f"*(const {kind} *)(tables + {size} * phase + {at})")
+        moved = "" if self._plan.is_steady else f"{size} * phase + "
+        return self._named("V", f"*(const {kind} *)(tables + {moved}{at})")
 
     def _loaded(self, sample: Sample, row: int) -> str:
-        place = self._plan.place(sample) + row * self._plan.pitch
+        place = self._plan.place(sample) + row * self._plan.down
         kind = "V" if self._is_aligned and place % self._plan.lanes == 0 else "VU"
         return self._named("V", f"*(const {kind} *)(in + {place})")
 
@@ -879,6 +958,32 @@ class _Block:
             low = self._vector("vmpyewuh", one, by)
             made.append(self._vector("vmpyowh_rnd_sacc", low, one, by))
         return made
+
+
+class _Fold(NamedTuple):
+    """The minimum or the maximum of ``rows``, as rows of samples, for each row of the output, the
+    first of which are ``down`` rows apart."""
+
+    by: str
+    rows: tuple[int, ...]
+    down: int
+
+
+def _folded(value: Pixel) -> tuple[Pixel, _Fold | None]:
+    """Of a minimum or maximum over rows and columns that over columns, and that over rows."""
+    samples = [one.value for one in value.parts]
+    if value.kind not in FOLDS or not all(isinstance(one, Sample) for one in samples):
+        return value, None
+    rows, columns = ({getattr(one, of) for one in samples} for of in ("dy", "dx"))
+    beyond = {one.beyond for one in samples} - {None}
+    if len(rows) * len(columns) != len(samples) or len(rows) == 1 or beyond - {"edges"}:
+        return value, None
+    folded = _Fold(value.kind, tuple(sorted(rows)), samples[0].down)
+    edge = max(beyond, default=None)
+    own = [samples[0]._replace(dy=0, dx=dx, down=1, beyond=edge) for dx in sorted(columns)]
+    parts = tuple(Pixel("pixel", one, (), U8.low, U8.high) for one in own)
+    made = Pixel(value.kind, None, parts, U8.low, U8.high) if len(parts) > 1 else parts[0]
+    return made, folded
 
 
 def _holds(kind: object, value: Pixel) -> bool:
