@@ -30,12 +30,15 @@ typedef uint32_t WORD;
    panel that is kept, with their padding by zeros. Terms are added to the sums. */
 struct product {
     const uint8_t *a, *b, *b_end;
-    uint32_t *c;
-    const int32_t *row_terms;
+    uint8_t *c;
+    const int32_t *row_terms, *bias, *scales;
     int32_t *column_terms;
     int a_stride, b_stride, c_stride, m, n, k, steps;
-    int row_by, row_more, column_by;
+    int row_by, column_by, column_more;
+    int numbers[NUMBERS];
 };
+
+/* What becomes of sums comes here. */
 
 struct tile {
     V sums[ROWS][COLUMNS];
@@ -90,23 +93,36 @@ INLINE void multiply(
 INLINE void store(
     const struct tile *t, const struct product *p, const int rows, const int columns, int y, int x,
     const int kind) {
-    UNROLLED for (int c = 0; c < columns; ++c) {
-        const int left = p->n - x - c * WORDS;
-        V more = HVX(vd0)();
-        if (COLUMN_TERMS) more = *(const VU *)(p->column_terms + x + c * WORDS);
+    enum { TOGETHER = 4 / OUT_BYTES };
+    V more[COLUMNS];
+    if (COLUMN_TERMS)
+        UNROLLED for (int c = 0; c < columns; ++c) more[c] =
+            *(const VU *)(p->column_terms + x + c * WORDS);
+    UNROLLED for (int c = 0; c < columns; c += TOGETHER)
         UNROLLED for (int r = 0; r < rows; ++r) {
-            uint32_t *to = p->c + (y + r) * p->c_stride + x + c * WORDS;
-            V sum = t->sums[r][c];
-            if (COLUMN_TERMS) sum = HVX(vaddw)(sum, more);
-            if (ROW_TERMS) sum = HVX(vaddw)(sum, HVX(lvsplatw)(p->row_terms[y + r]));
-            if (kind == WHOLE && C_ALIGNED)
-                *(V *)to = sum;
-            else if (kind != PART || left >= WORDS)
-                *(VU *)to = (VU)sum;
-            else if (left > 0)
-                store_first(to, sum, 4 * left);
+            V some[TOGETHER];
+            UNROLLED for (int n = 0; n < TOGETHER; ++n) {
+                const int own = at_most(c + n, columns - 1);
+                some[n] = t->sums[r][own];
+                if (COLUMN_TERMS) some[n] = HVX(vaddw)(some[n], more[own]);
+                if (ROW_TERMS) some[n] = HVX(vaddw)(some[n], HVX(lvsplatw)(p->row_terms[y + r]));
+                some[n] = ended(some[n], p, x + own * WORDS);
+            }
+#if OUT_BYTES < 4
+            const V made = narrowed(some, p);
+#else
+            const V made = some[0];
+#endif
+            const int from = x + c * WORDS, there = kind == PART ? at_most(columns * WORDS, p->n - x) : columns * WORDS;
+            const int bytes = at_most(OUT_BYTES * (there - c * WORDS), VECTOR_BYTES);
+            uint8_t *to = p->c + (y + r) * p->c_stride + OUT_BYTES * from;
+            if (kind == WHOLE && C_ALIGNED && columns % TOGETHER == 0)
+                *(V *)to = made;
+            else if (bytes == VECTOR_BYTES)
+                *(VU *)to = (VU)made;
+            else if (bytes > 0)
+                store_first(to, made, bytes);
         }
-    }
 }
 
 /* What vectors of a step are made of: STEP rows of B, of which `there` exist, or the others count as
@@ -154,7 +170,7 @@ INLINE V *first_step(
     multiply(t, rows, columns, 0, 0);
     UNROLLED for (int c = 0; c < columns; ++c) {
         if (packed) *packed++ = t->vectors[c];
-        if (COLUMN_TERMS)
+        if (COLUMN_SUMS)
             column_sums[c] = STEP > 1 ? HVX(vrmpyub_acc)(column_sums[c], t->vectors[c], 0x01010101)
                                       : HVX(vaddw)(column_sums[c], t->vectors[c]);
     }
@@ -209,9 +225,12 @@ INLINE void first_tile(
         for (int step = (p->k + STEP - 1) / STEP; step < p->steps; ++step)
             UNROLLED for (int c = 0; c < columns; ++c) *packed++ = HVX(vd0)();
     if (COLUMN_TERMS)
-        UNROLLED for (int c = 0; c < columns; ++c)
-            *(VU *)(p->column_terms + x + c * WORDS) =
-                (VU)(column_sums[c] * HVX(lvsplatw)(p->column_by));
+        UNROLLED for (int c = 0; c < columns; ++c) {
+            V own = HVX(lvsplatw)(p->column_more);
+            if (COLUMN_SUMS) own += column_sums[c] * HVX(lvsplatw)(p->column_by);
+            if (p->bias) own += (V) * (const VU *)(p->bias + x + c * WORDS);
+            *(VU *)(p->column_terms + x + c * WORDS) = (VU)own;
+        }
     store(&t, p, rows, columns, 0, x, kind);
 }
 
@@ -305,6 +324,14 @@ INLINE void all_panels(const struct product *p, const int rows, V *packed) {
     }
 }
 
+/* Words that are there for each column. */
+static void copy_words(int32_t *to, const uint8_t *from, int count) {
+    uint8_t room[VECTOR_BYTES];
+    const uint8_t *end = from + 4 * count;
+    from = of_a_vector(from, &end, room);
+    for (int n = 0; n < count; n += WORDS) *(V *)(to + n) = before(end, from + 4 * n);
+}
+
 /* Rows of A from `first` on, each of whole vectors. */
 static void copy_a(
     uint8_t *restrict to, const uint8_t *a, int a_stride, int first, int m, int bytes, int flipped) {
@@ -353,7 +380,7 @@ static void sum_rows(const struct product *p, V *parts, V *terms) {
             for (int n = 0; n < last; ++n) sum = added_elements(sum, row[n]);
             parts[r] = added_elements(sum, HVX(vand)(row[last], mask));
         }
-        *terms++ = tree_of_32(parts) * HVX(lvsplatw)(p->row_by) + HVX(lvsplatw)(p->row_more);
+        *terms++ = tree_of_32(parts) * HVX(lvsplatw)(p->row_by);
     }
 }
 #endif

@@ -14,19 +14,22 @@ from pathlib import Path
 from typing import Self
 
 from tuner.codegen import clang, wrapping
-from tuner.codegen.hvx.matching import steps_of, summed, term_of, without_casts
+from tuner.codegen.hvx.matching import steps_of, term_of, without_casts
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
+from tuner.codegen.hvx.requantizing import Ending, Reading, Step
 from tuner.problem.buffers import BufferSpec, layout_of
 from tuner.problem.contract import Contract
 from tuner.program import Program
 from tuner.program.bounds import Bounds
 from tuner.program.expressions import Constant, Expr, Load, Variable
 from tuner.program.inlining import inlined, is_copy
-from tuner.program.types import I8, I16, U8, U16, Type
+from tuner.program.loops import Stage
+from tuner.program.types import I8, I16, I32, U8, U16, U32, Type
 from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
 
 _FUNCTIONS = Path(__file__).with_name("multiplying.h")
+_ENDED = "/* What becomes of sums comes here. */"
 _TILE, _GROUP, _WALK = "hvx_tile", "hvx_steps", "hvx_walk"
 _FETCH, _AHEAD, _LAST, _ORDER = "hvx_fetch", "hvx_ahead", "hvx_last", "hvx_order"
 _ROWS, _VECTORS, _GROUPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16), (1, 2, 3, 4), (2, 4, 8)
@@ -70,29 +73,42 @@ class Product(Plan):
     b: int
     depth: int | tuple[int, int]
     kinds: tuple[Type, Type]
+    offsets: tuple[str, str]
+    """C of what is taken away from elements of ``a`` and ``b``; empty for nothing."""
+    bias: str
+    """The input with which the sums of columns begin; empty for none."""
+    ending: Ending
     specs: tuple[BufferSpec, ...]
     problem: Problem
 
     @classmethod
     def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
-        stage, axes = summed(inlined(program, is_copy))
+        program = inlined(program, is_copy)
+        out = program.stage_of(program.outputs[0])
+        reading = Reading(program, out.places[-1])
+        stage, axes, steps = _behind(program, reading)
         term = term_of(stage)
-        loads = [without_casts(part) for part in term.parts]
+        parts = [reading.offset(without_casts(part)) for part in term.parts]
+        loads = [without_casts(part) for part, _ in parts]
         scope, (update,) = Bounds(program, {}).scope(), stage.updates
         over = [loop for loop in update.loops if loop.bounds]
-        is_product = term.operator == "*" and len(over) == 1 and len(axes) in (1, 2)
-        if not is_product or len(program.inputs) != 2:
+        if term.operator != "*" or len(over) != 1 or len(axes) not in (1, 2):
             raise NoPlanError("it is no product of two matrices")
         turned = sorted(zip(axes, stage.places, strict=True))
-        *row, column = ({place} for _, place in turned)
+        places: list[set[Expr | None]] = [{place} for _, place in turned]
         along: set[Expr | None] = {over[0].index}
-        sides = {one.source: steps_of(scope, one) for one in loads if isinstance(one, Load)}
+        sides = [steps_of(scope, one) if isinstance(one, Load) else [] for one in loads]
+        wanted = [[*places[:-1], along], [along, places[-1]]]
+        order = [sides.index(side) for side in wanted if side in sides]
         names = [one.name for one in program.inputs]
-        wanted = [[*row, along], [along, column]]
-        order = [n for side in wanted for n, name in enumerate(names) if sides.get(name) == side]
-        if len(order) != 2:
+        sources = [one.source for n in order for one in [loads[n]] if isinstance(one, Load)]
+        if len({*sources} & {*names}) != 2:
             raise NoPlanError("it is no product of two matrices, each row by row")
-        a, b = order
+        a, b = (names.index(one) for one in sources)
+        start = Reading(program, turned[-1][1]).number(stage.values[0])
+        if start is None or not (start.is_each or start.ends == (0, 0)):
+            raise NoPlanError("its sums begin otherwise than at 0 or a number of a column")
+        ending = Ending.of(steps, out.types[0])
         kinds = program.inputs[a].type, program.inputs[b].type
         if kinds not in _PRODUCTS:
             raise RefusedError(f"it multiplies {kinds[0]} by {kinds[1]}")
@@ -104,7 +120,11 @@ class Product(Plan):
         depth = _extent(program, end)
         if not isinstance(begin, Constant) or begin.value or depth is None:
             raise RefusedError("it sums up no whole rows and columns")
-        made = cls(a, b, depth, kinds, tuple(specs), problem)
+        offsets = [by.text if by else "" for by in (parts[n][1] for n in order)]
+        bias = start.text if start.is_each else ""
+        made = cls(
+            a, b, depth, kinds, (offsets[0], offsets[1]), bias, ending, tuple(specs), problem
+        )
         made.require()
         return made
 
@@ -172,7 +192,9 @@ class Product(Plan):
 
     @property
     def _lasts(self) -> tuple[str, ...]:
-        return ("lanes", "along") if self.is_static and 0 < self.few <= _MOST_FEW else ("lanes",)
+        is_plain = not (self.bias or any(self.offsets) or self.ending.steps or self.ending.ends)
+        fits = self.is_static and 0 < self.few <= _MOST_FEW and is_plain
+        return ("lanes", "along") if fits else ("lanes",)
 
     @property
     def _is_worth_it(self) -> bool:
@@ -271,8 +293,11 @@ class Product(Plan):
             "FLIP_A": hex(half * 0x10001) if is_wide and a.is_signed else "0",
             "FLIP_B": hex(half * (0x10001 if is_wide else 0x1010101)) if b.is_signed else "0",
             "SIGNED_A": int(a.is_signed),
-            "ROW_TERMS": int(b.is_signed),
-            "COLUMN_TERMS": int(is_wide and a.is_signed),
+            "ROW_TERMS": int(bool(self._taken(1))),
+            "COLUMN_SUMS": int(bool(self._taken(0))),
+            "COLUMN_TERMS": int(bool(self._taken(0) or self.bias)),
+            "OUT_BYTES": self.specs[-1].element_bytes,
+            "NUMBERS": max(1, len(self.ending.numbers)),
             "PRODUCT": f"HVX({product})",
             "ADDED_PRODUCT": f"HVX({product}_acc)",
             "FEW": few,
@@ -281,7 +306,8 @@ class Product(Plan):
             "ADDED_ALONG(sum, row, column)": _ALONG[self.kinds],
         }
         functions = [f"#define {name} {value}" for name, value in macros.items()]
-        functions += [wrapping.STORING.read_text(), _FUNCTIONS.read_text()]
+        before, after = _FUNCTIONS.read_text().split(_ENDED)
+        functions += [wrapping.STORING.read_text(), before, *self.ending.functions(), after]
         return "\n".join(self._loops(half, few)), "\n".join(functions)
 
     def _is_aligned(self, number: int) -> bool:
@@ -293,6 +319,14 @@ class Product(Plan):
             return all(stride % lanes == 0 for stride in strides[:-1])
         return contract.level >= Contract.STRIDE.level and spec.promised
 
+    def _taken(self, side: int) -> str:
+        """C of what is taken away from elements of A or B as they are multiplied; empty for
+        nothing."""
+        half = 1 << (8 * self.element_bytes - 1)
+        is_flipped = self.kinds[side].is_signed and (side == 1 or self.element_bytes > 1)
+        terms = [str(half)] * is_flipped + [self.offsets[side]] * bool(self.offsets[side])
+        return " + ".join(terms)
+
     def _loops(self, half: int, few: int) -> Iterator[str]:
         a, b, depth = f"input{self.a}", f"input{self.b}", self.depth
         k = str(depth) if isinstance(depth, int) else f"input{depth[0]}_extent_{depth[1]}"
@@ -300,22 +334,32 @@ class Product(Plan):
         m = "1" if is_flat else "output_extent_1"
         size = self.element_bytes
         yield "struct product p = {"
-        yield f".a = (const uint8_t *){a}, .b = (const uint8_t *){b}, .c = (uint32_t *)output,"
+        yield f".a = (const uint8_t *){a}, .b = (const uint8_t *){b}, .c = (uint8_t *)output,"
         yield f".a_stride = {'0' if is_flat else f'{size} * {a}_stride_1'},"
         yield f".b_stride = {size} * {b}_stride_1,"
-        yield f".c_stride = {'0' if is_flat else 'output_stride_1'},"
+        yield f".c_stride = {'0' if is_flat else 'OUT_BYTES * output_stride_1'},"
         yield f".m = {m}, .n = output_extent_0, .k = {k},"
-        yield f".row_by = {-half}, .row_more = {half * half if size > 1 else 0}u * {k},"
-        yield f".column_by = {-half}"
+        of_a, of_b = (f"({self._taken(side) or 0})" for side in (0, 1))
+        yield f".row_by = -{of_b}, .column_by = -{of_a},"
+        yield f".column_more = (int)((unsigned){of_a} * (unsigned){of_b} * (unsigned)({k})),"
         yield "};"
         wrong = [f"{a}_extent_0 < p.k", f"{b}_extent_0 < p.n", f"{b}_extent_1 < p.k"]
         wrong += [] if is_flat else [f"{a}_extent_1 < p.m"]
+        each = {"bias": self.bias, "scales": self.ending.scale.text if self.ending.scale else ""}
+        wrong += [f"{name}_extent_0 < p.n" for name in each.values() if name]
         yield f"if ({' || '.join(wrong)}) return CONSTRAINT_VIOLATED;"
         yield "CHECKED"
         yield f"p.b_end = p.b + (p.k - 1) * p.b_stride + {size} * p.n;"
         yield "uint8_t room[VECTOR_BYTES];"
         yield "p.b = of_a_vector(p.b, &p.b_end, room);"
         yield from self._few_columns(few) if few else ()
+        for name, given in each.items():
+            if given:
+                yield f"int32_t *const {name} = scratch(4 * (p.n + 4 * WORDS));"
+                yield f"copy_words({name}, (const uint8_t *){given}, p.n);"
+                yield f"p.{name} = {name};"
+        for text, place in self.ending.numbers.items():
+            yield f"p.numbers[{place}] = {text};"
         yield "const int rows = p.m < ROWS ? 1 : ROWS, is_kept = p.m > rows;"
         yield "p.steps = rounded_up((p.k + STEP - 1) / STEP, GROUP);"
         word = "2 * STEP_BYTES" if self.step > 1 else "STEP_BYTES"
@@ -335,7 +379,7 @@ class Product(Plan):
         yield "sum_rows(&p, parts, terms);"
         yield "p.row_terms = (const int32_t *)terms;"
         yield "#endif"
-        yield "if (COLUMN_TERMS) p.column_terms = scratch(4 * (p.n + COLUMNS * WORDS));"
+        yield "if (COLUMN_TERMS) p.column_terms = scratch(4 * (p.n + 4 * WORDS));"
         yield "const int across = COLUMNS * WORDS;"
         yield "const int panels = WALKS_ROWS ? (p.n + across - 1) / across : 1;"
         yield "V *packed = is_kept ? scratch(panels * p.steps * COLUMNS * VECTOR_BYTES) : (V *)0;"
@@ -362,11 +406,30 @@ class Product(Plan):
         yield "copy_a((uint8_t *)tail, p.a, p.a_stride, inside, p.m, bytes, 0);"
         yield "sums_along(p.a, p.a_stride, p.m, inside, tail, columns, vectors, parts, sums);"
         yield "for (int y = 0; y < p.m; ++y) {"
+        yield "uint32_t *to = (uint32_t *)(p.c + y * p.c_stride) + p.n;"
         yield "__builtin_prefetch((const uint32_t *)sums + (y + FETCHED_ROWS) * SHARE);"
         yield "UNROLLED for (int c = 0; c < FEW; ++c)"
-        yield "p.c[y * p.c_stride + p.n + c] = ((const uint32_t *)sums)[y * SHARE + c];"
+        yield "to[c] = ((const uint32_t *)sums)[y * SHARE + c];"
         yield "}"
         yield "}"
+
+
+def _behind(program: Program, reading: Reading) -> tuple[Stage, list[int], list[Step]]:
+    """The stage that sums up, which axis of the output each of its is, and what becomes of sums."""
+    stage, names = program.stage_of(program.outputs[0]), {one.name for one in program.stages}
+    axes, steps = [*range(len(stage.axes))], list[Step]()
+    while not stage.updates:
+        load, more = reading.steps(stage.values[0])
+        places = [*stage.places]
+        if load.source not in names or sorted(map(id, load.indices)) != sorted(map(id, places)):
+            raise NoPlanError("it is no product of two matrices")
+        axes = [axes[places.index(one)] for one in load.indices if isinstance(one, Variable)]
+        steps = [*more, *steps]
+        stage = program.stage_of(load.source)
+    (update, *others), is_plain = stage.updates, stage.types in ((I32,), (U32,))
+    if others or not is_plain or update.places != stage.places or update.condition is not None:
+        raise NoPlanError("it is no product of two matrices")
+    return stage, axes, steps
 
 
 def _extent(program: Program, end: Expr) -> int | tuple[int, int] | None:
