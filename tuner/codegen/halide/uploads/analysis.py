@@ -24,7 +24,6 @@ from tuner.codegen.halide.uploads.answers import (
 from tuner.codegen.halide.uploads.contents import (
     Contents,
     Func,
-    by_name,
     checked,
     expressions_in,
     is_variable,
@@ -34,7 +33,7 @@ from tuner.codegen.halide.uploads.defaults import amounts, bounding, lively, pla
 from tuner.codegen.halide.uploads.intrinsics import Type
 from tuner.codegen.halide.uploads.overflowing import told_overflow
 from tuner.codegen.halide.uploads.pipelines import pipeline_of
-from tuner.codegen.halide.uploads.program import Place, declared, read_program
+from tuner.codegen.halide.uploads.program import Place, called, declared, read_program
 from tuner.codegen.halide.uploads.regions import regions
 from tuner.codegen.halide.uploads.rewriting import MIRRORS
 from tuner.codegen.halide.uploads.stages import Stages
@@ -99,15 +98,14 @@ def analyse(
     program = read_program(contents, known=places)
     decided = [(one.value, one.value) if one.decides else () for one in scalars.values()]
     bounds = bounded(declared(program, [()] * len(inputs), decided), {})
-    names = [func.name for func in by_name(contents)]
-    steps = dict(zip(names, _steps(bounds), strict=True))
+    steps, names = _steps(bounds), called(contents, program)
     needed = {
-        name: bounds.boxes.get(stage.name, (_ONE,) * len(stage.axes))
-        for name, stage in zip(names, program.stages, strict=True)
+        names[one.name]: (bounds.boxes.get(one.name, (_ONE,) * len(one.axes)), steps[one.name])
+        for one in program.stages
     }
     wrong = _wrong_in_vectors(own, described.helpers, (*inputs, *outputs))
     stages = [
-        described.facts(name, needed[name], steps[name], is_wrong=name in wrong)
+        described.facts(name, *needed[name], is_wrong=name in wrong)
         for name in own.funcs
         if name not in described.helpers
     ]
@@ -136,21 +134,21 @@ def _regions(contents: Contents, places: Mapping[str, Place]) -> dict[str, Box]:
     """How far Halide's code goes where buffers lie at ``places``, by Halide's names, innermost
     first. Places of inputs are needed where expressions ask for them."""
     program = read_program(contents, known=places)
-    found = regions(program)
-    inputs = sorted(name for name, (_, rank) in contents.inputs.items() if rank >= 0)
-    names = dict(zip(inputs, (one.name for one in program.inputs), strict=True))
-    funcs = (func.name for func in by_name(contents))
-    names |= zip(funcs, (one.name for one in program.stages), strict=True)
-    return {name: found[own][::-1] for name, own in names.items() if own in found}
+    found, names = regions(program), called(contents, program)
+    return {name: found[own][::-1] for own, name in names.items() if own in found}
 
 
 def _ends(
     contents: Contents, outputs: Mapping[str, Place], sizes: Sizes
 ) -> dict[tuple[str, int], Ends]:
     """Those of inputs along dimensions of which expressions ask."""
-    inputs = zip(contents.arguments, read_program(contents).inputs, strict=False)
-    asked = {name: [n for n, axis in enumerate(one.axes[::-1]) if axis] for name, one in inputs}
-    wanted = {name: numbers for name, numbers in asked.items() if numbers}
+    program = read_program(contents)
+    names = called(contents, program)
+    wanted = {
+        names[one.name]: [number for number, axis in enumerate(one.axes[::-1]) if axis]
+        for one in program.inputs
+        if any(one.axes)
+    }
     found = []
     for extent in _PROBES if wanted else ():
         ranks = {name: contents.inputs[name][1] for name in wanted}
@@ -167,7 +165,7 @@ def _ends(
     return ends
 
 
-def _steps(bounds: Bounds) -> list[list[list[int]]]:
+def _steps(bounds: Bounds) -> dict[str, list[list[int]]]:
     """The extents of the reductions of each update of each stage, innermost first."""
     scope = bounds.scope()
 
@@ -175,7 +173,7 @@ def _steps(bounds: Bounds) -> list[list[list[int]]]:
         reduced = [loop.bounds for loop in update.loops[::-1] if loop.bounds]
         return [max(0, high - low + 1) for low, high in map(partial(bounds.extent, scope), reduced)]
 
-    return [list(map(extents, stage.updates)) for stage in bounds.program.stages]
+    return {stage.name: list(map(extents, stage.updates)) for stage in bounds.program.stages}
 
 
 def _values(ends: Mapping[tuple[str, int], Ends]) -> dict[str, int]:
@@ -213,8 +211,9 @@ def _outputs(func: Func, box: Box) -> Iterator[BufferFacts]:
 def _scalars(contents: Contents, program: Program, sizes: Sizes) -> dict[str, ScalarFacts]:
     bounds, decisive = bounding(program), placing(program)
     found = {}
-    names = [name for name in contents.arguments if contents.inputs[name][1] < 0]
-    for name, own in zip(names, program.scalars, strict=True):
+    names = called(contents, program)
+    for own in program.scalars:
+        name = names[own.name]
         dtype = _dtype(contents.inputs[name][0], f"scalar {name}")
         one = sizes.scalar(name, dtype, _usual(dtype, bounds[own.name]))
         found[name] = replace(one, decides=own.name in decisive)

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any
 from tuner.codegen.halide.pipelines import Writer
 from tuner.codegen.halide.uploads.contents import (
     Contents,
-    by_name,
     definitions_of,
     expressions_in,
 )
 from tuner.codegen.halide.uploads.intrinsics import BOOL
-from tuner.codegen.halide.uploads.program import Spelled, spelled_program
+from tuner.codegen.halide.uploads.program import Spelled, called, spelled_program
 from tuner.program.expressions import (
     Binary,
     Cast,
@@ -69,12 +68,10 @@ def pipeline_of(contents: Contents) -> HalidePipeline:
 
 class _Upload(Writer):
     def __init__(self, contents: Contents, program: Program, spelled: Spelled) -> None:
-        own = (one.name for one in program.arguments)
-        super().__init__(program, names=dict(zip(own, contents.arguments, strict=True)))
+        names = called(contents, program)
+        super().__init__(program, names=names)
         self._contents = contents
-        self._called = dict(
-            zip((one.name for one in program.stages), by_name(contents), strict=True)
-        )
+        self._called = {one.name: contents.funcs[names[one.name]] for one in program.stages}
         self._conditions = {
             array
             for stage in program.stages

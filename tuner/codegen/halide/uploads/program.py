@@ -136,6 +136,13 @@ def spelled_program(contents: Contents) -> tuple[loops.Program, Spelled]:
     return reading.program("pipeline"), reading.spelled
 
 
+def called(contents: Contents, program: loops.Program) -> dict[str, str]:
+    """What Halide calls the arguments and stages of the ``program`` that ``contents`` are."""
+    own = (one.name for one in (*program.arguments, *program.stages))
+    names = (*contents.arguments, *(func.name for func in by_name(contents)))
+    return dict(zip(own, names, strict=True))
+
+
 Range = Sequence[int]
 """The least and the greatest value, or nothing: all of a type."""
 

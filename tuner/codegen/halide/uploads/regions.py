@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tuner.codegen.halide.uploads.program import Names
 from tuner.program.bounds import Box, bounded
-from tuner.program.expressions import Expr, Select, rewritten
+from tuner.program.expressions import Expr, Select
+from tuner.program.inlining import respelled
 from tuner.program.loops import Buffer, Loop, Program, Stage, names_in
 from tuner.program.types import U8
 
@@ -26,17 +27,10 @@ def regions(program: Program) -> Mapping[str, Box]:
             return node
         return Select(node.condition ^ (either.at() > 0), node.chosen, node.otherwise)
 
-    def opened(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(rewritten(root, open_choice) for root in roots)
-
     stages, ends = [], []
     for stage in program.stages:
         axes = tuple(Loop(axis.name) for axis in stage.axes)
-        updates = tuple(
-            replace(one, places=opened(one.places), values=opened(one.values))
-            for one in stage.updates
-        )
-        stages.append(Stage(stage.arrays, axes, opened(stage.values), updates))
+        stages.append(replace(respelled(stage, open_choice), axes=axes))
         if set(stage.arrays) & set(program.outputs):
             whole = (names.fresh(stage.name),)
             ends.append(Stage(whole, stage.axes, (stage.at(*stage.places),)))

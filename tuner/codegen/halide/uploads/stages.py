@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeGuard
 
-from tuner.codegen.halide.uploads.contents import Contents, by_name
+from tuner.codegen.halide.uploads.contents import Contents
 from tuner.codegen.halide.uploads.intrinsics import BOOL as CONDITION
-from tuner.codegen.halide.uploads.program import spelled_program
+from tuner.codegen.halide.uploads.program import called, spelled_program
 from tuner.program.bounds import Box
 from tuner.program.expressions import Binary, Cast, Constant, Expr, Load, Variable, ordered
 from tuner.program.loops import Stage
@@ -43,8 +43,9 @@ class Stages:
     def __init__(self, contents: Contents, *, is_open: bool) -> None:
         self._contents, self._funcs, self._is_open = contents, contents.funcs, is_open
         program, self._spelled = spelled_program(contents)
-        called = zip(by_name(contents), program.stages, strict=True)
-        self._stages = {func.name: stage for func, stage in called}
+        self._called = called(contents, program)
+        """What Halide calls inputs and arrays."""
+        self._stages = {self._called[stage.name]: stage for stage in program.stages}
         self._conditions = {
             array
             for name, stage in self._stages.items()
@@ -52,9 +53,7 @@ class Stages:
             if kind == CONDITION
         }
         self._arrays = {a: name for name, stage in self._stages.items() for a in stage.arrays}
-        own = (one.name for one in program.arguments)
-        self._called = dict(zip(own, contents.arguments, strict=True)) | self._arrays
-        """What Halide calls inputs and arrays."""
+        self._called |= self._arrays
         self._roots = {name: self._roots_of(stage) for name, stage in self._stages.items()}
         written = {name: self._written(roots) for name, roots in self._roots.items()}
         self._nodes = {name: nodes for name, (nodes, _) in written.items()}
