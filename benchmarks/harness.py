@@ -24,6 +24,7 @@ from tuner.records.candidate import PREFERENCES
 BENCHMARKS: Mapping[str, str] = {
     "doubt": "benchmarks.doubt",
     "everyday": "benchmarks.everyday.bench",
+    "expressions": "benchmarks.expressions",
     "hand": "benchmarks.hand.bench",
     "jobs": "benchmarks.jobs",
     "kernels": "benchmarks.kernels",

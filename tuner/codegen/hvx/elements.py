@@ -185,10 +185,11 @@ class Elements:
         if brought is not None:
             made, kind = brought
             return self._resized(made, kind.bits, bits, is_signed=is_signed)
-        own = self._type(value).bits
         follows = isinstance(value, Select) or (
             isinstance(value, Unary | Binary) and value.operator in (*_RING, "~")
         )
+        least = self._fit(self.scope.of(value)) if follows else self._type(value)
+        own = least.bits if least else value.type.bits
         if bits > own or (bits < own and not follows):
             return self._resized(self._at(value, own), own, bits, is_signed=is_signed)
         if isinstance(value, Cast) and value.saturates:

@@ -27,8 +27,9 @@ from tuner.codegen.hvx.writing import TABLE_BYTES
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.program import Program, ProgramError
-from tuner.program.expressions import Constant
-from tuner.program.loops import Buffer, Loop
+from tuner.program.expressions import Constant, loads_in
+from tuner.program.intervals import Patience, Scope, of_type
+from tuner.program.loops import Buffer, Loop, Stage
 from tuner.program.types import INDEX, U8
 from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
@@ -160,7 +161,7 @@ class Several(Plan):
 
 
 KINDS: tuple[type[Plan], ...] = (
-    *(Several, Turn, Histogram, Scan, Match, Product, Blocks, Transform, Pointwise, Gather, Filter),
+    *(Several, Turn, Histogram, Scan, Match, Product, Pointwise, Blocks, Transform, Gather, Filter),
     *(Narrow, Stencil, Flat),
 )
 """Plans; the first that reads a program makes its code."""
@@ -187,7 +188,8 @@ def _by_a_table(program: Program) -> list[Program]:
     (output,) = program.outputs
     ends = (Constant(0, INDEX), Constant(TABLE_BYTES, INDEX))
     for stage in program.stages:
-        if stage.types == (U8,) and len(stage.axes) == 1 and stage.name != output:
+        is_one = stage.types == (U8,) and len(stage.axes) == 1 and stage.name != output
+        if is_one and _is_read_by_bytes(program, stage):
             (axis,) = stage.axes
             whole = replace(stage, axes=(Loop(axis.name, *ends),))
             stages = tuple(whole if one is stage else one for one in program.stages)
@@ -196,6 +198,15 @@ def _by_a_table(program: Program) -> list[Program]:
             given = (*program.arguments, Buffer(stage.name, U8, (ends,), U8.low, U8.high))
             return [table, replace(program, arguments=given, stages=others).part(output)]
     raise NoPlanError("it has one output, and no table")
+
+
+def _is_read_by_bytes(program: Program, stage: Stage) -> bool:
+    """Whether ``stage`` is read at numbers that bytes have."""
+    scope = Scope({}, lambda load: of_type(load.type), Patience())
+    others = (one for one in program.stages if one is not stage)
+    loads = (load for one in others for load in loads_in(*one.expressions))
+    read = (load.indices[0] for load in loads if load.source == stage.name)
+    return all(of_type(U8).covers(scope.of(index)) for index in read)
 
 
 def _outer(program: Program, specs: Sequence[BufferSpec]) -> dict[str, str]:

@@ -196,6 +196,7 @@ class Pointwise(Plan):
             for one, name in self._pointers.items()
         ]
         given.append(f"{wrapping.element_type(self.specs[-1])} *restrict out")
+        head = "static inline __attribute__((always_inline)) void"
         stored = [f"TO({n}) = {vector};" for n, vector in enumerate(vectors)]
         lines = [
             _NAME.sub(rf"\g<0>_{n}", line)
@@ -208,11 +209,10 @@ class Pointwise(Plan):
             [
                 f"#define PART(block, from, n) ((const {kind} *)(from + {self.lanes} * block))[n]",
                 f"#define TO(block, n) ((({kind} *)(out + {self.lanes} * block))[n])",
-                "static inline __attribute__((always_inline))",
-                f"void blocks_{count}_of_{kind}({', '.join(given)}) {{",
+                f"{head} blocks_{count}_of_{kind}({', '.join(given)}) {{",
                 *lines,
                 "}",
-                "#undef PART\n#undef TO",
+                "#undef PART\n#undef TO\n",
             ]
         )
 
