@@ -26,6 +26,7 @@ from tuner.space.directives import Stage, Steps, TailStrategy, tail
 
 _ROUND_UP = TailStrategy.ROUND_UP
 _SIZE = 3
+_FEW_CHANNELS = 64
 _PAIR = 2
 """Pixels that share a quad."""
 
@@ -96,10 +97,15 @@ def depthwise_conv2d_u8(height: size, width: size, channels: size,
         )
 
         # sum (input - zero) w = sum input w - zero sum w, and the last is one value per channel.
+        # Of few channels, Halide would load vectors beyond the input: those that are packed serve.
+        are_few = params["channels"] < _FEW_CHANNELS
         weight_sums = hl.Func("weight_sums")
-        weight_sums[c] = sum(
-            (hl.i16(wide_weights[c, i, j]) for i in range(_SIZE) for j in range(_SIZE)), hl.i16(0)
-        )
+        taps = [
+            packed_weights[i, c, 0, j] if are_few else wide_weights[c, i, j]
+            for i in range(_SIZE)
+            for j in range(_SIZE)
+        ]
+        weight_sums[c] = sum(map(hl.i16, taps), hl.i16(0))
         corrections = hl.Func("corrections")
         corrections[c] = hl.widening_mul(weight_sums[c], hl.i16(-params["zero_in"]))
         r = hl.RDom([(0, _PAIR * 2), (0, _SIZE)], "r")
