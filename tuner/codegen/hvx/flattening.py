@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, product
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -53,6 +53,8 @@ _MOST_VALUES = 400
 """Parts of the expression."""
 _WORTH_IT = 1.25
 """Bytes that are computed for one of a row's, up to which a row is gone through by itself."""
+_NEARLY, _MOST_VECTORS = 1.1, 8
+"""Bytes of vectors for one of whole pixels, up to which no more vectors are looked at."""
 _GROUP = 4
 """Products of bytes that ``vrmpy`` adds up."""
 _SCALE_BITS = 31
@@ -224,14 +226,33 @@ class Flat(Plan):
         own = row // down * self.pitch + column // step * self.channels
         return plane * self.plane_bytes + own
 
+    @cached_property
+    def has_tables(self) -> bool:
+        """Whether there is anything of each channel."""
+        return any(one.kind == "tap" for one in self.pixel.inner())
+
+    @cached_property
+    def block(self) -> int:
+        """Vectors of a block: of whole pixels, if the vectors are then nearly full, so that all
+        blocks begin with the same channel."""
+        if not self.has_tables:
+            return 1
+
+        def times(vectors: int) -> float:
+            whole = vectors * self.lanes // self.channels * self.channels
+            return vectors * self.lanes / whole if whole else inf
+
+        full = (n for n in range(1, _MOST_VECTORS + 1) if times(n) <= _NEARLY)
+        return next(full, min(range(1, _MOST_VECTORS + 1), key=times))
+
     @property
     def advance(self) -> int:
-        """Bytes from a vector of the output to the next: whole pixels, if vectors are then nearly
-        full, so that all begin with the same channel."""
+        """Bytes of the output from a block to the next."""
         if self.is_picked and self.step[1] > 1:
             return self.group * self.channels
-        whole = self.lanes // self.channels * self.channels
-        return whole if self.lanes <= _WORTH_IT * whole else self.lanes
+        whole = self.block * self.lanes // self.channels * self.channels
+        is_worth_it = self.has_tables and self.block * self.lanes <= _WORTH_IT * whole
+        return whole if is_worth_it else self.lanes
 
     @property
     def group(self) -> int:
@@ -271,7 +292,7 @@ class Flat(Plan):
 
     @property
     def textbook(self) -> Mapping[str, KnobValue]:
-        return {_ROWS: min(2, self.count)}
+        return {_ROWS: self.knobs[1].choices[-1] if self.has_tables else 1}
 
     def switches(self, config: Config) -> list[str]:
         return [*clang.NO_MERGED_LOADS, *super().switches(config)]
@@ -345,7 +366,7 @@ class Flat(Plan):
             yield f"const uint8_t *from = in + row * {self.down};"
             yield f"uint8_t *own = (uint8_t *)output + (first + row) * {apart};"
             yield f"const int room = ({height} - first - row) * {apart};"
-            beyond = (apart - 1) // self.advance * self.advance + self.lanes
+            beyond = (apart - 1) // self.advance * self.advance + self.block * self.lanes
             yield f"uint8_t *to = room < {(rows - 1) * apart + beyond} ? made : own;"
             yield from self._walked(apart, "from", "to")
             yield f"if (to == made) store_rows(own, made, {apart}, {apart}, {rows}, room);"
@@ -382,20 +403,25 @@ class Flat(Plan):
     def _walked(self, count: int, source: str, made: str) -> Iterator[str]:
         """Computes so many bytes."""
         last = (count - 1) // self.advance * self.advance
-        moved, channels = self.advance % self.channels, self.channels
-        if self.is_picked:  # what is beyond one's pixels is the next one's
-            yield f"for (int at = 0, phase = 0; at <= {last}; at += {self.advance}) {{"
-            yield f"computed({source} + at * {self.step[1]}, tables, phase, {made} + at);"
-            if moved:
-                yield f"phase += {moved};"
-                yield f"phase -= phase >= {channels} ? {channels} : 0;"
-            yield "}"
+        channels = self.channels
+        if self.is_picked and self.step[1] > 1:  # what is beyond one's pixels is the next one's
+            yield f"for (int at = 0; at <= {last}; at += {self.advance})"
+            yield f"computed({source} + at * {self.step[1]}, tables, 0, {made} + at);"
             return
-        yield f"for (int at = {last}, phase = {last % channels}; at >= 0; at -= {self.advance}) {{"
+        # Channels at which vectors begin, or their places in a block, go round.
+        size, lanes = self.block * self.lanes, self.lanes
+        begin, moved, around = last % channels, self.advance % channels, channels
+        step, wrapped = lanes, lanes
+        if self.is_steady:
+            begin, moved, around = (count - 1 - last) // lanes * lanes, lanes, size
+            last, wrapped = last + begin, self.advance - size + lanes
+        vectors = 1 + (count - 1) // self.advance * self.block + begin // lanes * self.is_steady
+        yield f"int at = {last}, phase = {begin};"
+        yield f"for (int n = 0; n < {vectors}; ++n) {{"
         yield f"computed({source} + at, tables, phase, {made} + at);"
-        if moved:
-            yield f"phase -= {moved};"
-            yield f"phase += phase < 0 ? {channels} : 0;"
+        yield f"const int is_next = phase < {moved};"
+        yield f"at -= is_next ? {wrapped} : {step};"
+        yield f"phase += is_next ? {around - moved} : {-moved};"
         yield "}"
 
     def element(self, name: str, at: Sequence[int | None]) -> tuple[int, int]:
@@ -515,9 +541,9 @@ class _Tables:
     def count(self) -> int:
         """Channels of a table, in whole vectors of bytes."""
         lanes = self.plan.lanes
-        first = 0 if self.plan.is_steady else self.plan.channels
-        last = lanes if self.plan.channels % lanes else 1
-        return (first + last + lanes - 1) // lanes * lanes
+        if self.plan.is_steady:
+            return self.plan.block * lanes
+        return (self.plan.channels + 2 * lanes - 1) // lanes * lanes
 
     def made(self) -> Iterator[str]:
         """The C that makes them."""
@@ -587,7 +613,7 @@ class _Block:
     ) -> None:
         self._plan, self._tables, self._is_table = plan, tables, is_table
         lanes, channels = plan.lanes, plan.channels
-        self._are_tables_aligned = is_table or plan.is_steady or channels % lanes == 0
+        self._are_tables_aligned = is_table or plan.is_steady
         (top, left), pitch = plan.first, plan.raw_pitch
         begins = 0 if plan.is_apart or plan.is_copied else top * pitch + left * channels
         places = [begins, pitch] if begins else []
@@ -618,7 +644,8 @@ class _Block:
         """A vector of a table of elements that have ``size`` bytes."""
         kind = "V" if self._are_tables_aligned else "VU"
         at = place + number * self._plan.lanes
-        moved = "" if self._plan.is_steady else f"{size} * phase + "
+        is_one = self._plan.is_steady and self._plan.block == 1
+        moved = "" if is_one else f"{size} * phase + "
         return self._named("V", f"*(const {kind} *)(tables + {moved}{at})")
 
     def _loaded(self, sample: Sample, row: int) -> str:
