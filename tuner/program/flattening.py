@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 
 from tuner.program.expressions import (
     Constant,
@@ -20,9 +19,9 @@ from tuner.program.types import INDEX
 
 
 def flattened(program: Program, shapes: Mapping[str, Sequence[int]]) -> Program:
-    """``program`` for dense buffers of these ``shapes``, with neighbouring axes along which every
-    element is made of those at its own place as one axis; ``program`` itself if it has none, or
-    more than one stage."""
+    """``program`` for dense buffers of these ``shapes`` that begin at 0, with neighbouring axes as
+    one where every element is made of those at its own place along both; ``program`` itself if it
+    has no such axes, or more than one stage."""
     if len(program.stages) != 1 or program.stages[0].updates or len(program.outputs) != 1:
         return program
     (stage,) = program.stages
@@ -32,7 +31,6 @@ def flattened(program: Program, shapes: Mapping[str, Sequence[int]]) -> Program:
     sizes = {
         Variable(name): Constant(size, INDEX) for name, size in program.sizes_at(shapes).items()
     }
-    firsts: dict[Expr, tuple[Variable, ...]] = {group[0]: group for group in groups}
     later = {axis for group in groups for axis in group[1:]}
 
     def merged(node: Expr) -> Expr:
@@ -40,28 +38,23 @@ def flattened(program: Program, shapes: Mapping[str, Sequence[int]]) -> Program:
             return node.of(one for one in node.indices if one not in later)
         return sizes.get(node, node) if isinstance(node, Variable) else node
 
-    def bounds(axes: Sequence[tuple[Expr, ...]]) -> Iterator[tuple[Expr, ...]]:
-        for axis in axes:
-            yield tuple(rewritten(end, merged) for end in axis)
+    def ends(places: Sequence[Expr], shape: Sequence[int]) -> list[tuple[Expr, Expr]]:
+        extents = list[int]()
+        for place, extent in zip(places, shape, strict=True):
+            if place in later:
+                extents[-1] *= extent
+            else:
+                extents.append(extent)
+        return [(Constant(0, INDEX), Constant(extent, INDEX)) for extent in extents]
 
-    inputs, extents = {}, dict[Expr, int](zip(stage.places, shapes[stage.name], strict=True))
-    for one in program.inputs:
-        load = next((n for n in ordered(stage.values) if _reads(n, one.name)), None)
-        axes = list(bounds(one.axes))
-        if load is not None:
-            own = dict(zip(load.parts, shapes[one.name], strict=True))
-            axes = [
-                (Constant(0, INDEX), Constant(prod(own[n] for n in firsts[index]), INDEX))
-                if len(firsts.get(index, ())) > 1
-                else axis
-                for index, axis in zip(load.parts, axes, strict=True)
-                if index not in later
-            ]
-        inputs[one.name] = replace(one, axes=tuple(axes))
-    loops = (
-        Loop(group[0].name, Constant(0, INDEX), Constant(prod(extents[n] for n in group), INDEX))
-        for group in groups
-    )
+    read = {load.source: load.indices for load in loads_in(*stage.values)}
+    inputs = {
+        one.name: replace(one, axes=tuple(ends(read[one.name], shapes[one.name])))
+        for one in program.inputs
+        if one.name in read
+    }
+    axes = ends(stage.places, shapes[stage.name])
+    loops = (Loop(group[0].name, *axis) for group, axis in zip(groups, axes, strict=True))
     values = tuple(rewritten(value, merged) for value in stage.values)
     return replace(
         program,
@@ -69,10 +62,6 @@ def flattened(program: Program, shapes: Mapping[str, Sequence[int]]) -> Program:
         arguments=tuple(inputs.get(one.name, one) for one in program.arguments),
         stages=(replace(stage, axes=tuple(loops), values=values),),
     )
-
-
-def _reads(node: Expr, source: str) -> bool:
-    return isinstance(node, Load) and node.source == source
 
 
 def _groups(

@@ -655,8 +655,8 @@ class Elements:
         if by == 0:
             return given
         if bits == U8.bits:
-            moved = self._each("vaslh", given, by=[str(by)])
-            return self._each("vand", moved, self._splat(U8.high << by, bits))
+            kept = self._each("vand", given, self._splat(U8.high >> by, bits))
+            return self._each("vaslh", kept, by=[str(by)])
         return self._each(f"vasl{_LETTERS[bits]}", given, by=[str(by)])
 
     def _to_the_right(self, given: list[str], kind: Type, by: int) -> list[str]:

@@ -21,7 +21,7 @@ from tuner.codegen.hvx.writing import bytes_of
 from tuner.problem.buffers import BufferSpec, layout_of
 from tuner.problem.contract import Contract
 from tuner.program.bounds import bounded
-from tuner.program.expressions import Constant, Load, Variable, ordered
+from tuner.program.expressions import Constant, Expr, Load, Variable, ordered
 from tuner.program.flattening import are_side_by_side, flattened
 from tuner.program.inlining import inlined, is_small
 from tuner.program.loops import Program, Stage
@@ -308,17 +308,13 @@ class Pointwise(Plan):
 
 
 def _merged(spec: BufferSpec, program: Program) -> BufferSpec:
-    """``spec`` with the axes that it has in ``program``, whose extents are numbers if they are
-    others."""
-    axes: Sequence[tuple[object, ...]] = next(
-        (one.axes for one in program.inputs if one.name == spec.name), ()
-    )
-    if spec.name in program.outputs:
-        axes = [axis.bounds for axis in program.stage_of(spec.name).axes]
+    """``spec`` with the axes that it has in ``program``."""
+    axes: Sequence[Sequence[Expr]] = [axis.bounds for axis in _stage(program).axes]
+    if spec.name not in program.outputs:
+        axes = next(one.axes for one in program.inputs if one.name == spec.name)
     if len(axes) == len(spec.shape):
         return spec
-    ends = [end.value for _, end in axes if isinstance(end, Constant)]
-    return spec._replace(shape=tuple(ends))
+    return spec._replace(shape=tuple(end.value for _, end in axes if isinstance(end, Constant)))
 
 
 def _stage(program: Program) -> Stage:

@@ -174,6 +174,28 @@ def test_rows_that_fill_no_vector_are_one(size):
     assert plan.specs[-1].shape == (prod(size),)
 
 
+@pytest.mark.parametrize("make", ["gray", "biased"])
+def test_axes_are_one_where_others_are_read_otherwise(make):
+    """Planes of colours by number, and a value for each plane."""
+    image, bias, out = (
+        hl.ImageParam(U8, 3, "image"),
+        hl.ImageParam(I16, 1, "bias"),
+        hl.Func("out"),
+    )
+    if make == "gray":
+        red, green, blue = (hl.u16(image[X, Y, n]) for n in range(3))
+        out[X, Y] = hl.u8((red * 77 + green * 150 + blue * 29 + 128) >> 8)
+    else:
+        out[X, Y, C] = hl.u8_sat(hl.i16(image[X, Y, C]) + bias[C])
+    kernel = find_kernel(keep_pipeline(out))
+    sizes = {"x": 37, "y": 21} if make == "gray" else {"x": 37, "y": 21, "c": 5}
+    plan = plan_of(kernel, kernel.problem(sizes, Contract.STATIC, TARGET))
+    assert isinstance(plan, Pointwise)
+    assert [spec.shape[-1] for spec in plan.specs if len(spec.shape) > 1 or make == "gray"] == (
+        [777, 777]
+    )
+
+
 @pytest.mark.slow
 def test_bytes_are_divided_by_one_another_in_few_packets():
     """Beyond two vectors that are loaded and one that is stored; by schedules it took 32,982."""
