@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tuner.kernels.kernel import Array
+from tuner.kernels.kernel import Array, Problem
+from tuner.space.directives import Stage, TailStrategy
 
 if TYPE_CHECKING:
     import halide as hl
@@ -66,6 +67,20 @@ def settings(numbers: int = NUMBERS) -> tuple[hl.ImageParam, hl.ImageParam]:
     made = hl.ImageParam(hl.UInt(8), 1, "numbers")
     made.dim(0).set_bounds(0, numbers)
     return multiplier, made
+
+
+def multipliers(multiplier: hl.ImageParam) -> hl.Func:
+    """The stage ``multipliers``: those of channels, and the last one beyond them."""
+    import halide as hl
+
+    made, c = hl.Func("multipliers"), hl.Var("c")
+    made[c] = hl.BoundaryConditions.repeat_edge(multiplier, [(0, multiplier.dim(0).extent())])[c]
+    return made
+
+
+def copy(table: Stage, problem: Problem) -> None:
+    """Has a ``table`` of 32 bits by channel be copied, a vector at a time."""
+    table.compute_root().vectorize("c", problem.target.lanes(4), TailStrategy.ROUND_UP)
 
 
 def expression(total: hl.Expr, multiplier: hl.Expr, numbers: hl.ImageParam) -> hl.Expr:

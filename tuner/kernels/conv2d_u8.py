@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from math import gcd
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -160,10 +161,11 @@ def convolution(
     edgeless: bool,
     scaled_by: Callable[[hl.Expr, hl.Var], hl.Expr],
     settings: Sequence[hl.ImageParam] = (),
+    tables: Mapping[str, hl.Func] = MappingProxyType({}),
 ) -> HalidePipeline:
     """The pipeline of a convolution whose first window begins ``before`` pixels before the image,
     beyond which is ``zero`` (``edgeless``: no window reaches there). ``scaled_by`` makes a u8 of a
-    sum of a channel, by ``settings``."""
+    sum of a channel, by ``settings``, of which stages are ``tables``."""
     import halide as hl
 
     c, x, y, i, j, quad = (hl.Var(name) for name in ("c", "x", "y", "i", "j", "quad"))
@@ -218,7 +220,9 @@ def convolution(
     output = hl.Func("output")
     output[c, x, y] = scaled[c, x, y]
     return HalidePipeline(
-        (image, weights, bias, *settings), output, {**stages, "scaled": scaled, "output": output}
+        (image, weights, bias, *settings),
+        output,
+        {**stages, **tables, "scaled": scaled, "output": output},
     )
 
 
@@ -228,6 +232,12 @@ def repeated(table: hl.ImageParam) -> hl.Func:
 
     every = [(hl.Expr(), hl.Expr())] * (table.dimensions() - 1)
     return hl.BoundaryConditions.repeat_edge(table, [(0, table.dim(0).extent()), *every])
+
+
+def copies_tables(problem: Problem, channels: int) -> bool:
+    """Whether tables of 32 bits by output channel have to be copied, a vector at a time: of longer
+    vectors of which one lane is left Halide 21 says ``Ramp of lanes <= 1``."""
+    return problem.contract is Contract.STATIC and channels % problem.target.lanes(4) == 1
 
 
 def _flips_signs(params: Mapping[str, int]) -> bool:
@@ -373,6 +383,10 @@ _CONSTRAINTS: tuple[Constraint, ...] = (
         "a plain product for one channel: Halide 21 makes wrong code",
     ),
     Constraint(
+        "reduction == 'vrmpy' or quads * size > 1",
+        "plain products of one quad, without a loop around them: Halide 21 makes wrong code",
+    ),
+    Constraint(
         "tile_x * tile_y * unroll_k * block_c <= 16 * byte_lanes"
         " and tile_x * tile_y * unroll_k <= 32",
         "longer loop bodies take seconds to compile and are never faster",
@@ -509,7 +523,8 @@ def _schedule_operands(steps: Steps, config: Config, problem: Problem) -> None:
         # Of rows of a quarter to half a vector Halide 21 reads a whole one, and so beyond the last.
         overread = lanes // 4 < row < lanes // 2 and row % _PIECE == 0
         packed.vectorize("c", _PIECE if overread else lanes, _ROUND_UP)
-    if _block(config, problem) < lanes:
+    channels = problem.workload.params["channels_out"]
+    if _block(config, problem) < lanes or copies_tables(problem, channels):
         steps.stage("start").compute_root().vectorize("c", problem.target.lanes(4), _ROUND_UP)
 
 

@@ -7,16 +7,14 @@ shape. The space is that of :mod:`tuner.kernels.conv2d_u8`, of whose parts this 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tuner.kernels import channel_scale
-from tuner.kernels.conv2d_u8 import Conv2dU8, convolution, repeated, sums_text
-from tuner.kernels.kernel import Array, HalidePipeline, Param
-
-if TYPE_CHECKING:
-    pass
+from tuner.kernels.conv2d_u8 import Conv2dU8, convolution, copies_tables, sums_text
+from tuner.kernels.kernel import Array, HalidePipeline, Param, Problem
+from tuner.space import Config, Directive
+from tuner.space.directives import Steps
 
 
 class QConv2dU8(Conv2dU8):
@@ -62,10 +60,17 @@ def qconv2d_u8(height: size, width: size, channels_in: size, channels_out: size,
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         multiplier, numbers = settings = channel_scale.settings()
-        before = params["before"]
+        before, multipliers = params["before"], channel_scale.multipliers(multiplier)
         return convolution(
             params,
             *(numbers[0], before, params["size"] == 1 and not before and not params["after"]),
-            lambda sums, c: channel_scale.expression(sums, repeated(multiplier)[c], numbers),
+            lambda sums, c: channel_scale.expression(sums, multipliers[c], numbers),
             settings,
+            {"multipliers": multipliers},
         )
+
+    def schedule(self, problem: Problem, config: Config) -> list[Directive]:
+        steps = Steps()
+        if copies_tables(problem, problem.workload.params["channels_out"]):
+            channel_scale.copy(steps.stage("multipliers"), problem)
+        return [*super().schedule(problem, config), *steps.directives]

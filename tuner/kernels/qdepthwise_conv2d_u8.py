@@ -13,6 +13,7 @@ from tuner.kernels.conv2d_u8 import padded_text, repeated
 from tuner.kernels.depthwise_conv2d_u8 import _PAIR, _SIZE, DepthwiseConv2dU8
 from tuner.kernels.kernel import Array, HalidePipeline, Param, Problem
 from tuner.space import Config, Directive
+from tuner.space.directives import Steps
 
 
 class QDepthwiseConv2dU8(DepthwiseConv2dU8):
@@ -101,5 +102,7 @@ def qdepthwise_conv2d_u8(height: size, width: size, channels: size,
 
     def schedule(self, problem: Problem, config: Config) -> list[Directive]:
         """As inherited; the sums of weights are in the bias."""
-        inherited = super().schedule(problem, config)
-        return [directive for directive in inherited if directive.func != "weight_sums"]
+        inherited, steps = super().schedule(problem, config), Steps()
+        channel_scale.copy(steps.stage("corrections"), problem)
+        own = [one for one in inherited if one.func not in ("weight_sums", "corrections")]
+        return [*own, *steps.directives]
