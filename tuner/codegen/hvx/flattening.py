@@ -53,6 +53,9 @@ _MOST_VALUES = 400
 """Parts of the expression."""
 _WORTH_IT = 1.25
 """Bytes that are computed for one of a row's, up to which a row is gone through by itself."""
+_NO_PREDICATES = ("-mllvm", "-hexagon-eif=0")
+"""LLVM makes branches of a store off vector boundaries to predicated ones, which it cannot emit
+(``avg_pool_u8``, 29x48x18, two rows together: V6_vS32Ub_pred_ai)."""
 _NEARLY, _MOST_VECTORS = 1.1, 8
 """Bytes of vectors for one of whole pixels, up to which no more vectors are looked at."""
 _GROUP = 4
@@ -295,7 +298,7 @@ class Flat(Plan):
         return {_ROWS: self.knobs[1].choices[-1] if self.has_tables else 1}
 
     def switches(self, config: Config) -> list[str]:
-        return [*clang.NO_MERGED_LOADS, *super().switches(config)]
+        return [*clang.NO_MERGED_LOADS, *_NO_PREDICATES, *super().switches(config)]
 
     def written(self, config: Config) -> tuple[str, str]:
         walk = config.text(_WALK)

@@ -19,18 +19,19 @@ def require_right(problem: Problem, dice: random.Random, kind: type[Plan]) -> No
     assert isinstance(plan_of(kernel, problem), kind)
     space = HvxGenerator.space(kernel, problem)
     config = space.config({knob.name: dice.choice(knob.choices) for knob in space.knobs})
-    assert _measured(problem, config).verified, (problem, config)
+    assert measured(problem, config).verified, (problem, config)
 
 
 def by_the_textbook(problem: Problem) -> Measurement:
     """What the textbook's config takes, verified."""
     kernel = find_kernel(problem.workload.kernel)
-    found = _measured(problem, HvxGenerator.starts(kernel, problem)["textbook"])
+    found = measured(problem, HvxGenerator.starts(kernel, problem)["textbook"])
     assert found.verified
     return found
 
 
-def _measured(problem: Problem, config: Config) -> Measurement:
+def measured(problem: Problem, config: Config) -> Measurement:
+    """What a config takes."""
     with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
         artifact = generator.compile(Candidate(problem, config, "hvx"))
         return measurer.measure(problem, artifact).measurement

@@ -8,9 +8,9 @@ import random
 import halide as hl
 import pytest
 
-from tests.tuner.codegen.hvx.drawn import by_the_textbook, require_right
+from tests.tuner.codegen.hvx.drawn import by_the_textbook, measured, require_right
 from tuner.codegen.hvx.flattening import Flat
-from tuner.codegen.hvx.generator import plan_of
+from tuner.codegen.hvx.generator import HvxGenerator, plan_of
 from tuner.codegen.hvx.plan import NoPlanError
 from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
@@ -87,6 +87,16 @@ def weighted() -> hl.Func:
 def test_code_of_windows_is_right(seed):
     dice = random.Random(seed)
     require_right(drawn_problem(dice), dice, Flat)
+
+
+@pytest.mark.slow
+def test_stores_near_the_end_of_the_output_compile():
+    for rows in (1, 2, 4):  # LLVM makes such branches to what it cannot emit
+        problem = problem_of("avg_pool_u8", 29, 48, 18)
+        space = HvxGenerator.space(find_kernel("avg_pool_u8"), problem)
+        assert measured(
+            problem, space.nearest_config({"hvx_walk": "rows", "hvx_rows": rows})
+        ).verified
 
 
 @pytest.mark.nightly
