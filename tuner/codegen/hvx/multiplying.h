@@ -46,8 +46,10 @@ struct tile {
     WORD words[ROWS];
 };
 
+/* LLVM takes two loads of one place, of which one is aligned, for one that is not. */
 INLINE V vector_at(const void *from, const int is_aligned) {
-    return is_aligned ? *(const V *)from : (V) * (const VU *)from;
+    if (is_aligned) from = __builtin_assume_aligned(from, VECTOR_BYTES);
+    return (V) * (const VU *)from;
 }
 
 /* A vector in memory that has one before `end`. From there on it is anything. */
@@ -117,8 +119,8 @@ INLINE void store(
             const int bytes = at_most(OUT_BYTES * (there - c * WORDS), VECTOR_BYTES);
             uint8_t *to = p->c + (y + r) * p->c_stride + OUT_BYTES * from;
             if (kind == WHOLE && C_ALIGNED && columns % TOGETHER == 0)
-                *(V *)to = made;
-            else if (bytes == VECTOR_BYTES)
+                to = __builtin_assume_aligned(to, VECTOR_BYTES);
+            if (bytes == VECTOR_BYTES)
                 *(VU *)to = (VU)made;
             else if (bytes > 0)
                 store_first(to, made, bytes);
@@ -137,8 +139,8 @@ INLINE void load_rows(
         if (STEP > 1 && i >= there)
             loaded[i] = HVX(vd0)();
         else
-            loaded[i] = (inside ? vector_at(from, is_aligned) : before(p->b_end, from)) ^
-                        HVX(lvsplatw)(FLIP_B);
+            loaded[i] = inside ? vector_at(from, is_aligned) : before(p->b_end, from);
+        if (FLIP_B && (STEP == 1 || i < there)) loaded[i] ^= HVX(lvsplatw)(FLIP_B);
     }
 }
 

@@ -39,8 +39,9 @@ _AHEADS = (0, 32, 64)
 _ELEMENTS = (U8, I8, U16, I16)
 _MOST_SCRATCH = 12 << 20
 """Bytes of copies: a simulator's memory for them has 16 MiB."""
-_MOST_FEW, _TREE = 8, 4
-"""Columns that may be summed up one by one, and packets that adding up the words of one takes."""
+_MOST_FEW, _TREE, _MISSED = 8, 4, 8
+"""Columns that may be summed up one by one; packets that adding up the words of one takes; and what
+it takes to read them in a row of B."""
 _PRODUCTS = {
     (U8, U8): "vrmpyub",
     (U8, I8): "vrmpyub",
@@ -199,9 +200,10 @@ class Product(Plan):
     @property
     def _is_worth_it(self) -> bool:
         """Whether it takes fewer packets to sum up the last columns one by one."""
-        k = self.sizes[2]
+        m, _, k = self.sizes
         vectors = -(-k * self.element_bytes // self.problem.target.vector_bytes)
-        return 2 * self.few * (vectors + _TREE) < k // self.step
+        along = m * self.few * (vectors + _TREE) + _MISSED * k
+        return along < m * k / (2 * self.step)
 
     @property
     def _fetches(self) -> tuple[str, ...]:
@@ -248,8 +250,7 @@ class Product(Plan):
         # Two products are made at once.
         tall = max(fitting, key=lambda rows: (rows * wide % 2 == 0, rows))
         is_small = k * n * self.element_bytes <= self.problem.target.l2_bytes // 2
-        groups = _GROUPS if self.step > 1 else _GROUPS[:-1]
-        whole = [one for one in groups if k % (one * self.step) == 0]
+        whole = [one for one in _GROUPS[:-1] if k % (one * self.step) == 0]
         fetch = "no" if self._is_read_in_place and "all" in self._fetches else self._fetches[-1]
         return {
             _TILE: f"{tall}x{wide}",
