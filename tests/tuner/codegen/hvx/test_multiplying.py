@@ -102,7 +102,7 @@ def test_code_of_many_products_is_right():
     ],
 )
 def test_products_take_few_packets(sizes, kinds, most):
-    """Halide's best took 91,995 and 193,277 model cycles; the last has 8,192 packets of products."""
+    """Halide's best took 91,995 and 193,277 cycles; the last has 8,192 packets of products."""
     assert by_the_textbook(problem(sizes, kinds)).cycles < most
 
 
