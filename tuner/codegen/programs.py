@@ -8,12 +8,13 @@ from contextlib import suppress
 from copy import copy
 from functools import cached_property, lru_cache
 
-from tuner.codegen.wrapping import wrapped
+from tuner.codegen.wrapping import arguments, function, wrapped
 from tuner.kernels import Kernel
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.program.bounds import Bounds, bounded
-from tuner.program.expressions import ProgramError, require
+from tuner.program.expressions import Constant, ProgramError, require
+from tuner.program.flattening import flattened
 from tuner.program.inlining import inlined, is_copy, is_part, is_small
 from tuner.program.loops import Program
 from tuner.program.normal import normalized
@@ -53,7 +54,7 @@ _TIMES_THE_USUAL = 4
 
 class Fitted:
     """A ``program`` for buffers that are ``specs``: inputs and outputs in its order; if it
-    ``is_open``, for those of other sizes as well.
+    ``is_open``, for those of other sizes as well, else dense axes of elements are one.
 
     ``ProgramError`` if it may read or store beyond them, or is too long for C.
     """
@@ -72,7 +73,12 @@ class Fitted:
         }
         small = is_small(program)
         self._whole = inlined(program, lambda one: is_part(one) and small(one))
-        self.program = program = inlined(program, lambda one: is_copy(one) and small(one))
+        program = inlined(program, lambda one: is_copy(one) and small(one))
+        specs, self._given = tuple(specs), tuple(specs)
+        if not is_open and not any(spec.loose or any(spec.mins) for spec in specs):
+            program, specs = _flat(program, specs)
+            self._whole = program if specs != self._given else self._whole
+        self.program = program
         self.scalars = tuple(
             one._replace(name=c_name(own.name))
             for one, own in zip(scalars, program.scalars, strict=True)
@@ -172,14 +178,23 @@ class Fitted:
 
     def source(self, problem: Problem, config: Config) -> str:
         """The same as a function."""
-        code = self.code(config)
-        return wrapped(problem, self.buffers, {}, code.loops, code.functions, self.scalars)
+        code, given = self.code(config), self.buffers
+        loops, functions = code.loops, code.functions
+        if tuple({**self._inputs, **self._outputs}.values()) != self._given:
+            own = [
+                one._replace(shape=spec.shape)
+                for one, spec in zip(given, {**self._inputs, **self._outputs}.values(), strict=True)
+            ]
+            functions += function("rows", problem, own, loops, self.scalars, is_apart=True)
+            names = (one.name for one in self.scalars)
+            loops = f"return rows({', '.join(arguments(problem, own, *names))});"
+        return wrapped(problem, given, {}, loops, functions, self.scalars)
 
     @property
     def buffers(self) -> tuple[BufferSpec, ...]:
         """Those of the problem, by names in C."""
-        named = {**self._inputs, **self._outputs}
-        return tuple(spec._replace(name=c_name(name)) for name, spec in named.items())
+        named = zip((*self._inputs, *self._outputs), self._given, strict=True)
+        return tuple(spec._replace(name=c_name(name)) for name, spec in named)
 
 
 def fitted(kernel: Kernel, problem: Problem) -> Fitted:
@@ -208,6 +223,25 @@ def _fitted(
         return Fitted(program, specs, scalars, is_open=is_open)
     except ProgramError as error:  # which may take as long to find
         return error.with_traceback(None)
+
+
+def _flat(program: Program, specs: Sequence[BufferSpec]) -> tuple[Program, tuple[BufferSpec, ...]]:
+    """``program`` with dense axes as one, and the buffers that it has then."""
+    names = [*(one.name for one in program.inputs), *program.outputs]
+    flat = flattened(program, dict(zip(names, (spec.shape for spec in specs), strict=True)))
+    if flat is program:
+        return program, tuple(specs)
+    axes = {one.name: one.axes for one in flat.inputs}
+    (output,) = flat.outputs
+    axes[output] = tuple(axis.bounds for axis in flat.stage_of(output).axes)
+    return flat, tuple(
+        spec._replace(
+            mins=(), shape=tuple(end.value for _, end in own if isinstance(end, Constant))
+        )
+        if len(own := axes[name]) < len(spec.shape)
+        else spec
+        for name, spec in zip(names, specs, strict=True)
+    )
 
 
 def _firsts(spec: BufferSpec) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.program.expressions import (
@@ -38,7 +38,7 @@ def flattened(program: Program, shapes: Mapping[str, Sequence[int]]) -> Program:
             return node.of(one for one in node.indices if one not in later)
         return sizes.get(node, node) if isinstance(node, Variable) else node
 
-    def ends(places: Sequence[Expr], shape: Sequence[int]) -> list[tuple[Expr, Expr]]:
+    def ends(places: Sequence[Expr | int], shape: Sequence[int]) -> list[tuple[Expr, Expr]]:
         extents = list[int]()
         for place, extent in zip(places, shape, strict=True):
             if place in later:
@@ -49,9 +49,9 @@ def flattened(program: Program, shapes: Mapping[str, Sequence[int]]) -> Program:
 
     read = {load.source: load.indices for load in loads_in(*stage.values)}
     inputs = {
-        one.name: replace(one, axes=tuple(ends(read[one.name], shapes[one.name])))
+        one.name: replace(one, axes=tuple(ends(read.get(one.name, shape), shape)))
         for one in program.inputs
-        if one.name in read
+        for shape in [shapes[one.name]]
     }
     axes = ends(stage.places, shapes[stage.name])
     loops = (Loop(group[0].name, *axis) for group, axis in zip(groups, axes, strict=True))
@@ -99,16 +99,21 @@ def are_side_by_side(program: Program, stage: Stage, outer: Variable, inner: Var
     neither."""
     both, at = (outer, inner), dict[str, int]()
     names = {one.name for one in program.inputs}
-    if {*both} & {*ordered(stage.values, lambda n: () if isinstance(n, Load) else n.parts)}:
+    if {*both} & _outside_of_loads(stage.values):
         return False
     for load in loads_in(*stage.values):
-        used = {*ordered(load.indices)} & {*both}
+        used = _outside_of_loads(load.indices) & {*both}
         first = load.indices.index(outer) if outer in load.indices else -1
         is_neither = load.source in names and not used
         if not is_neither and (first < 0 or load.indices[first : first + 2] != both):
             return False
         if load.source not in names or at.setdefault(load.source, first) != first:
             return False
-        if any({*ordered([one])} & {*both} for one in load.indices if one not in both):
+        if _outside_of_loads(one for one in load.indices if one not in both) & {*both}:
             return False
     return True
+
+
+def _outside_of_loads(roots: Iterable[Expr]) -> set[Expr]:
+    """The nodes in ``roots`` that are no part of an element's place."""
+    return {*ordered(roots, lambda node: () if isinstance(node, Load) else node.parts)}

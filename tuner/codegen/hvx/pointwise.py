@@ -314,7 +314,8 @@ def _merged(spec: BufferSpec, program: Program) -> BufferSpec:
         axes = next(one.axes for one in program.inputs if one.name == spec.name)
     if len(axes) == len(spec.shape):
         return spec
-    return spec._replace(shape=tuple(end.value for _, end in axes if isinstance(end, Constant)))
+    ends = (end.value for _, end in axes if isinstance(end, Constant))
+    return spec._replace(mins=(), shape=tuple(ends))
 
 
 def _stage(program: Program) -> Stage:
