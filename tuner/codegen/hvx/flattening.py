@@ -56,7 +56,7 @@ _WORTH_IT = 1.25
 _NO_PREDICATES = ("-mllvm", "-hexagon-eif=0")
 """LLVM makes branches of a store off vector boundaries to predicated ones, which it cannot emit
 (``avg_pool_u8``, 29x48x18, two rows together: V6_vS32Ub_pred_ai)."""
-_NEARLY, _MOST_VECTORS = 1.1, 8
+_NEARLY, _MOST_VECTORS = 1.2, 8
 """Bytes of vectors for one of whole pixels, up to which no more vectors are looked at."""
 _GROUP = 4
 """Products of bytes that ``vrmpy`` adds up."""
