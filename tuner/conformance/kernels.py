@@ -216,8 +216,9 @@ class KernelConformance(_OfOneKernel):
     # Space
 
     def spaces(self, kernel: Kernel) -> Iterator[tuple[Problem, Space]]:
+        """Of the default shape under each contract, of others under the weakest and strictest."""
         for shape in shapes(kernel).values():
-            for contract in Contract:
+            for contract in (Contract.NONE, Contract.STATIC) if shape else Contract:
                 try:
                     problem = kernel.problem(shape, contract, TARGET)
                 except UserError:
@@ -225,9 +226,7 @@ class KernelConformance(_OfOneKernel):
                     continue
                 yield problem, kernel.space(problem)
 
-    def test_default_textbook_and_samples_are_configs_for_every_shape_and_contract(
-        self, kernel: Kernel
-    ) -> None:
+    def test_default_textbook_and_samples_are_configs_of_their_spaces(self, kernel: Kernel) -> None:
         random = Random(3)
         for problem, space in self.spaces(kernel):
             sampled = [space.sample(random) for _ in range(20)]

@@ -24,6 +24,7 @@ from tuner.program.printing import printed
 from tuner.program.types import I32, U8
 
 
+@pytest.mark.slow
 def test_deep_expressions_are_no_trouble() -> None:
     """A sum of five hundred terms, and a choice among two hundred."""
     x, image = Variable("x"), Buffer("image", U8, ((),), 0, 255)

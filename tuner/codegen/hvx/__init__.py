@@ -7,6 +7,8 @@ and ``writing`` makes C of both. ``narrow`` lays rows that fill no vector side b
 sums, ``matching`` windows against a template, ``blocks`` blocks at shifts, ``filtering`` sums of 8-
 and 16-bit samples in words (``words``), ``transforming`` transforms of blocks, ``gathering``
 elements that others choose, and ``pointwise`` functions of the elements at each place, of any width
-(``elements``). ``kinds`` registers them, and makes several outputs each by itself.
-``generator`` is the code generator ``hvx``.
+(``elements``). ``multiplying`` plans products of matrices, with what becomes of their sums
+(``requantizing``), and ``flattening`` windows over pixels of any number of channels, whose rows are
+rows of bytes. ``kinds`` registers them, and makes several outputs each by itself. ``generator`` is
+the code generator ``hvx``.
 """
