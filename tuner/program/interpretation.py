@@ -21,6 +21,7 @@ from tuner.program.access import assigned, combined, gathered, summed_products
 from tuner.program.bounds import Bounds, Box, bounded
 from tuner.program.expressions import (
     Binary,
+    Constant,
     Expr,
     Load,
     ProgramError,
@@ -128,6 +129,46 @@ def evaluated(
     lack."""
     with np.errstate(all="ignore"):
         return _Interpreter(bounds, inputs, scalars, firsts or {}).outputs()
+
+
+def evaluated_in_parts(
+    program: Program,
+    inputs: Mapping[str, Array],
+    scalars: Mapping[str, int],
+    firsts: Mapping[str, Sequence[int]],
+    most_elements: int = 1 << 26,
+) -> dict[str, Array]:
+    """What :func:`evaluated` gives, of a program without sizes. If its stages have more elements
+    together, and its output is no sum, parts of the output are made one after the other."""
+    bounds = bounded(program, {})
+    boxes = (bounds.boxes.get(stage.name, ()) for stage in program.stages)
+    count = sum(prod(max(0, one.high - one.low + 1) for one in box) for box in boxes)
+    halves = _halves(program) if count > most_elements else ()
+    if not halves:
+        return evaluated(bounds, inputs, scalars, firsts)
+    made = [evaluated_in_parts(half, inputs, scalars, firsts, most_elements) for half in halves]
+    return {name: np.concatenate([one[name] for one in made]) for name in program.outputs}
+
+
+def _halves(program: Program) -> tuple[Program, ...]:
+    """It with each half of the outermost loop over its output; none if there is no such loop."""
+    output = program.stage_of(program.outputs[0])
+    if output.updates or len(program.outputs) > 1 or not output.axes:
+        return ()
+    outermost, *others = output.axes
+    begin, end = outermost.begin, outermost.end
+    if not (isinstance(begin, Constant) and isinstance(end, Constant)):
+        return ()
+    middle = Constant((begin.value + end.value) // 2, begin.type)
+    if middle.value == begin.value:
+        return ()
+
+    def half(loop: Loop) -> Program:
+        own = replace(output, axes=(loop, *others))
+        stages = tuple(own if stage is output else stage for stage in program.stages)
+        return replace(program, stages=stages)
+
+    return half(replace(outermost, end=middle)), half(replace(outermost, begin=middle))
 
 
 class _Interpreter:

@@ -24,7 +24,7 @@ from tuner.program.expressions import (
     ProgramError,
     Unary,
 )
-from tuner.program.interpretation import evaluated, interpreted
+from tuner.program.interpretation import evaluated, evaluated_in_parts, interpreted
 from tuner.program.meanings import value_of
 from tuner.program.parsing import parsed
 from tuner.program.types import BOOL, Type
@@ -271,3 +271,34 @@ def products(a: u8[64, 256], b: u8[256, 256]):
     tracemalloc.stop()
     assert (found == (a.astype(np.int32) @ b.astype(np.int32))[np.arange(61) ^ 1]).all()
     assert most < 64 * 256 * 256  # a byte for each product
+
+
+def test_an_output_is_made_in_parts_where_stages_take_too_much() -> None:
+    """Partial sums that are a stage of their own; edges and windows reach into other parts."""
+    text = """
+def partial(a: u8[256, 64], b: u8[256, 64]):
+    for y, x, part in ..., ..., ...:
+        some[y, x, part] = 0
+    for y, x, part, k in ..., ..., ..., range(16):
+        some[y, x, part] += i32(a[y, 4 * k + part]) * i32(b[x, 4 * k + part])
+    for y, x in ..., ...:
+        sums[y, x] = 0
+    for y, x, part in ..., ..., range(4):
+        sums[y, x] += some[y, x, part]
+    for y, x in range(256), range(256):
+        output[y, x] = sums[y, x] - sums[max(min(y + 1, 255), 0), x]
+    return output
+"""
+    rng = np.random.default_rng(2)
+    given = {"a": rng.integers(0, 256, (256, 64), np.uint8)}
+    given["b"] = rng.integers(0, 256, (256, 64), np.uint8)
+    firsts = {"a": (0, 0), "b": (0, 0)}
+    (whole,) = evaluated_in_parts(parsed(text), given, {}, firsts).values()
+    sums = given["a"].astype(np.int32) @ given["b"].astype(np.int32).T
+    assert (whole == sums - sums[[*range(1, 256), 255]]).all()
+    tracemalloc.start()
+    (found,) = evaluated_in_parts(parsed(text), given, {}, firsts, 200000).values()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (found == whole).all()
+    assert most < 256 * 256 * 4 * 4  # bytes of the partial sums
