@@ -136,7 +136,7 @@ def evaluated_in_parts(
     inputs: Mapping[str, Array],
     scalars: Mapping[str, int],
     firsts: Mapping[str, Sequence[int]],
-    most_elements: int = 1 << 26,
+    most_elements: int = 1 << 25,
 ) -> dict[str, Array]:
     """What :func:`evaluated` gives, of a program without sizes. If its stages have more elements
     together, and its output is no sum, parts of the output are made one after the other."""

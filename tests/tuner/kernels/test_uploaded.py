@@ -100,3 +100,20 @@ def test_a_pipeline_that_could_be_taken_for_another_is_refused():
     twin = digest[:12] + "0" * 52
     with pytest.raises(UserError, match="with other bytes"):
         files.require_name(twin)
+
+
+def test_a_reference_that_takes_too_much_memory_is_refused_as_such():
+    """By what it takes, not as if the file were none."""
+    import halide as hl
+
+    x, y = hl.Var("x"), hl.Var("y")
+    image, wide, out = hl.ImageParam(hl.UInt(8), 1, "image"), hl.Func("wide"), hl.Func("out")
+    wide[x, y] = 0
+    wide[x, y] += hl.i32(image[x])
+    r = hl.RDom([(0, 1 << 16)], "r")
+    out[x] = 0
+    out[x] += wide[x, r]
+    data = bytes(hl.serialize_pipeline(hl.Pipeline(out)))
+    kernel = find_kernel(keep_pipeline(data))
+    with pytest.raises(UserError, match=r"took more than 512 MiB to compute the reference of"):
+        kernel.reference(kernel.workload({"x": 4096}).params, [np.zeros(4096, np.uint8)])

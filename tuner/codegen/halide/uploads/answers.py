@@ -22,6 +22,8 @@ EXIT_REFUSED = 3
 """Exit status of a process in which Halide refuses the bytes; the answer then holds the reason."""
 EXIT_NOT_TUNABLE = 4
 """The same where the bytes are a pipeline, but not one that can be tuned."""
+EXIT_NO_MEMORY = 5
+"""Of a process that may take no more memory."""
 
 MOST_STAGES = 1024
 MOST_INPUTS = 256

@@ -33,7 +33,12 @@ from tuner.codegen.confinement import (
     confine,
 )
 from tuner.codegen.halide.children import PATIENCE, PR_SET_PDEATHSIG, wait_for
-from tuner.codegen.halide.uploads.answers import EXIT_NOT_TUNABLE, EXIT_REFUSED, NotTunableError
+from tuner.codegen.halide.uploads.answers import (
+    EXIT_NO_MEMORY,
+    EXIT_NOT_TUNABLE,
+    EXIT_REFUSED,
+    NotTunableError,
+)
 from tuner.program.bounds import bounded
 from tuner.program.expressions import ProgramError
 from tuner.program.parsing import parsed
@@ -90,6 +95,7 @@ def _answer(
         answer = said[:2000].encode(errors="replace")
         is_beyond = isinstance(error, NotTunableError | ProgramError)
         code = EXIT_NOT_TUNABLE if is_beyond else EXIT_REFUSED
+        code = EXIT_NO_MEMORY if isinstance(error, MemoryError) else code
     sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()
     status.append(code)

@@ -25,7 +25,12 @@ from tuner.codegen.confinement import environment
 from tuner.codegen.fairness import FairPlaces, Ledger
 from tuner.codegen.halide.children import PATIENCE
 from tuner.codegen.halide.servers import TEMPORARY_FOLDERS
-from tuner.codegen.halide.uploads.answers import EXIT_NOT_TUNABLE, Analysis, PipelineDescription
+from tuner.codegen.halide.uploads.answers import (
+    EXIT_NO_MEMORY,
+    EXIT_NOT_TUNABLE,
+    Analysis,
+    PipelineDescription,
+)
 from tuner.codegen.requirements import reinstall
 from tuner.codegen.toolchain import built
 from tuner.errors import ToolchainError, UserError
@@ -330,6 +335,12 @@ def _answer_to(
         )
     if how == "signal":
         raise _refused(f"Halide's reader died of it ({signal.Signals(number).name})")
+    if number == EXIT_NO_MEMORY:
+        raise UserError(
+            f"this pipeline took more than {MEMORY_LIMIT_BYTES >> 20} MiB to {_DOING[task]}",
+            accepted="pipelines that take less: stages of fewer elements, smaller sizes",
+            next_step="make it smaller",
+        )
     if number == EXIT_NOT_TUNABLE:
         raise UserError(
             f"this pipeline cannot be tuned: {_printable(said[:_MOST_REFUSAL_BYTES])}",
