@@ -373,7 +373,7 @@ class Elements:
         return self._each(f"v{by}{_LETTERS[bits]}", self._at(left, bits), self._at(right, bits))
 
     def _multiplies(self, term: Expr | None, times: int, bits: int) -> bool:
-        """Whether so many times ``term`` is one multiplication of half the width."""
+        """Whether ``times * term`` is one multiplication, of operands of half the width."""
         if term is None or bits // 2 < self._base:
             return False
         if times == 1:
