@@ -134,6 +134,8 @@ def _own(
                 found.append(measurer.measure(problem, made).measurement)
             except CandidateError as error:
                 reason = f"its own schedule under {contract}: {error.outcome}: {error.message}"
+            except UserError as error:
+                return None, f"its own schedule under {contract}: {error}"
     return (min(found, key=lambda one: one.cycles), "") if found else (None, reason)
 
 

@@ -8,6 +8,7 @@ from itertools import product
 from math import prod
 from typing import Protocol
 
+from tuner.errors import UserError
 from tuner.problem.buffers import BufferSpec, ragged
 from tuner.problem.contract import Contract
 from tuner.problem.workload import Param, Problem
@@ -21,6 +22,9 @@ OF_THE_WORK, _HALVINGS = 4, 8
 FAR, _FAR_PRODUCT = (1 << 16) + 1, 1 << 19
 """An extent that no 16 bits count, and the product of the extents of such a shape, at most, unless
 the problem's own is larger."""
+LARGE_BYTES, MOST_WORK = 1 << 25, 1 << 30
+"""More bytes of buffers take too long to verify in many ways, more operations time out: where loops
+of a reduction follow an extent of the output, they grow with its square."""
 
 
 class Work(Protocol):
@@ -37,6 +41,19 @@ class Shaped(Protocol):
     def params(self) -> tuple[Param, ...]: ...
     def buffers(self, params: Mapping[str, int]) -> tuple[BufferSpec, ...]: ...
     def work(self, params: Mapping[str, int]) -> Work: ...
+
+
+def bytes_of(kernel: Shaped, params: Mapping[str, int]) -> int:
+    """Of all buffers."""
+    return sum(spec.payload_bytes for spec in kernel.buffers(params))
+
+
+def is_too_much(kernel: Shaped, params: Mapping[str, int], most_work: int) -> bool:
+    """Whether a shape takes more operations than ``most_work``, or the kernel refuses it."""
+    try:
+        return kernel.work(params).total > most_work
+    except UserError:
+        return True
 
 
 def grown_shapes(kernel: Shaped, problem: Problem) -> list[dict[str, int]]:
@@ -138,9 +155,14 @@ class _Reshaping:
         found = {**tuned, **{name: self._odd(by_name[name], at) for name, at in wanted.items()}}
         most = self.kernel.work(tuned).total // OF_THE_WORK
         for _, param in product(range(_HALVINGS), shrinking):
-            if self.kernel.work(found).total <= most:
+            if not is_too_much(self.kernel, found, most):
                 break
             found[param.name] = self._odd(param, found[param.name] // 2)
+        most = max(bytes_of(self.kernel, tuned), LARGE_BYTES)
+        for _, name in product(range(_HALVINGS), wanted):
+            if bytes_of(self.kernel, found) <= most:
+                break
+            found[name] = self._odd(by_name[name], found[name] // 2)
         return found
 
     def _odd(self, param: Param, near: int) -> int:

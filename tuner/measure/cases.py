@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tuner.errors import DeviceError, InternalError, UserError
 from tuner.kernels import Kernel, find_kernel
 from tuner.kernels.kernel import Array
-from tuner.kernels.shapes import SMALLER
+from tuner.kernels.shapes import LARGE_BYTES, MOST_WORK, SMALLER, bytes_of, is_too_much
 from tuner.problem.buffers import BufferLayout, BufferSpec, ScalarSpec, layout_of, other_layout_of
 from tuner.problem.contract import Contract
 from tuner.problem.target import Target
@@ -36,8 +36,6 @@ from tuner.records.candidate import Problem
 
 CASES_VERSION = "4"
 """Raise it when other inputs or layouts are chosen: part of the toolchain fingerprint."""
-LARGE_BYTES = 1 << 25
-"""Problems with more bytes of buffers than this are verified on two cases instead of all."""
 
 
 @dataclass(frozen=True)
@@ -172,15 +170,17 @@ def far_cases_of(problem: Problem) -> CaseSet:
 
 
 def far_shapes_of(problem: Problem) -> list[dict[str, int]]:
-    """The parameters of :func:`far_cases_of`."""
+    """The parameters of :func:`far_cases_of`: of shapes whose buffers are not large, and which take
+    no more work than the problem or :data:`tuner.kernels.shapes.MOST_WORK`."""
     kernel = find_kernel(problem.workload.kernel)
-    found = []
-    for shape in kernel.far_shapes(problem).values():
+    shapes, found = kernel.far_shapes(problem), []
+    most = max(kernel.work(problem.workload.params).total, MOST_WORK) if shapes else 0
+    for shape in shapes.values():
         try:
             params = dict(kernel.workload(shape).params)
         except UserError:
             continue  # no shape of this kernel
-        if sum(spec.payload_bytes for spec in kernel.buffers(params)) <= LARGE_BYTES:
+        if bytes_of(kernel, params) <= LARGE_BYTES and not is_too_much(kernel, params, most):
             found.append(params)
     return found
 

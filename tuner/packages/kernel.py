@@ -153,7 +153,8 @@ class PackageKernel(PackagedKernel):
             for name, text in self.package.manifest.work
             if text is not None
         }
-        return replace(super().work(params), **stated)
+        counts = self._reference.work(self.buffers(params)) or super().work(params)
+        return replace(counts, **stated)
 
     def pipeline(self, params: Mapping[str, int]) -> HalidePipeline:
         raise InternalError(f"{self.name} is a package: it has no pipeline")

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from tuner.errors import UserError
-from tuner.kernels.kernel import Array
+from tuner.kernels.kernel import Array, WorkCounts
 from tuner.machine.whole_files import write_whole
 from tuner.packages.files import Package
 from tuner.packages.manifest import GoldenReference, NumpyReference
@@ -40,6 +40,10 @@ class Reference(ABC):
     def inputs(self, specs: Sequence[BufferSpec]) -> dict[str, list[Array]]:
         """The only inputs that it has outputs for, by name; empty for one that takes any."""
         return {}
+
+    def work(self, specs: Sequence[BufferSpec]) -> WorkCounts | None:
+        """What a call with these buffers asks for at least; ``None`` where that is not known."""
+        return None
 
 
 class NumpyFunction(Reference):
@@ -137,6 +141,11 @@ class GeneratorAlgorithm(Reference):
         from tuner.packages.unscheduled import algorithm_of
 
         return algorithm_of(self._package).references(specs, calls)
+
+    def work(self, specs: Sequence[BufferSpec]) -> WorkCounts | None:
+        from tuner.packages.unscheduled import algorithm_of
+
+        return algorithm_of(self._package).work(specs)
 
 
 def _unpacked(data: bytes, outputs: Sequence[BufferSpec], calls: int) -> list[list[Array]]:

@@ -13,7 +13,7 @@ from tuner.codegen.halide.servers import MEMORY_LIMIT_BYTES, TIME_LIMIT_S, Compi
 from tuner.codegen.halide.uploads.contents import is_parallel
 from tuner.errors import CandidateError, UserError
 from tuner.identity import canonical_json, digest_of_bytes
-from tuner.kernels.kernel import Array
+from tuner.kernels.kernel import Array, WorkCounts
 from tuner.machine.whole_files import write_whole
 from tuner.packages.files import Package
 from tuner.packages.generator_program import chosen, fixed_params, options_of, program_of
@@ -83,6 +83,10 @@ class Algorithm:
         inputs = [one.name for one in buffers if one.role == "input"]
         outputs = [one.name for one in buffers if one.role == "output"]
         return [*inputs, *(one.name for one in self.kernel.scalars(params)), *outputs]
+
+    def work(self, specs: Sequence[BufferSpec]) -> WorkCounts:
+        """What a call with these buffers asks for at least."""
+        return self.kernel.work(self.kernel.workload(self.sizes(specs)).params)
 
     def references(
         self, specs: Sequence[BufferSpec], calls: Sequence[Sequence[Array]]
