@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 
 from tuner.codegen.hvx.generator import HvxGenerator, plan_of
 from tuner.codegen.hvx.plan import Plan
@@ -32,6 +35,23 @@ def by_the_textbook(problem: Problem) -> Measurement:
 
 def measured(problem: Problem, config: Config) -> Measurement:
     """What a config takes."""
-    with HvxGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
-        artifact = generator.compile(Candidate(problem, config, "hvx"))
-        return measurer.measure(problem, artifact).measurement
+    generator, measurer = _workshop()
+    artifact = generator.compile(Candidate(problem, config, "hvx"))
+    return measurer.measure(problem, artifact).measurement
+
+
+@contextmanager
+def kept_open() -> Iterator[None]:
+    """Closes at last what tests compile and measure with: opening both takes longer than most."""
+    with _OPEN:
+        yield
+    _workshop.cache_clear()
+
+
+_OPEN = ExitStack()
+
+
+@cache
+def _workshop() -> tuple[HvxGenerator, QemuMeasurer]:
+    generator = _OPEN.enter_context(HvxGenerator(1, time_limit_s=PATIENCE_S))
+    return generator, _OPEN.enter_context(QemuMeasurer())
