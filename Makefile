@@ -18,7 +18,9 @@ COMPILE_LOCK = build/lock-tool/bin/uv pip compile --quiet --universal --fork-str
 # Of a package that both locks have, that which runs has it: they are installed beside each other.
 IN_RUNTIME = $$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' $(LOCK)/runtime.txt)
 
-TESTS = $(BIN)/pytest -q -p tests.progress -o console_output_style=classic -n logical --maxprocesses 4 --dist worksteal
+# One worker more than there are cores: many tests wait for processes that they started.
+WORKERS = $$(($$(nproc) + 1))
+TESTS = $(BIN)/pytest -q -p tests.progress -o console_output_style=classic -n $(WORKERS) --maxprocesses 5 --dist worksteal
 # Lint, which takes seconds, then types beside the tests marked $(1), many of which wait for others;
 # $(2) are further options of pytest.
 define checked

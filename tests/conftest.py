@@ -61,7 +61,7 @@ SAMPLED = {
     "test_references.py::test_each_intrinsic_is_what_hexagon_code_makes_of_it": 3,
     "test_registered_kernels.py::test_default_and_textbook_code_is_right": 13,
     "test_registered_kernels.py::test_halide_accepts_the_directives_of_any_config": 3,
-    "test_registered_kernels.py::test_most_samples_are_right": 17,
+    "test_registered_kernels.py::test_most_samples_are_right": 37,
     "test_registered_kernels.py::test_no_choice_is_dead": 3,
     "test_registered_kernels.py::test_a_search_ends_with_a_verified_schedule": 7,
     "test_registered_kernels.py::test_the_pipeline_equals_the_reference_on_this_machine": 7,

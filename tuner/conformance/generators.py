@@ -24,7 +24,7 @@ from tuner.problem.target import find_target
 from tuner.records.candidate import Candidate, Problem
 from tuner.space import Config
 
-_NEIGHBOURS = 16
+_NEIGHBOURS = 8
 
 
 class GeneratorConformance:

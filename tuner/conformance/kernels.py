@@ -50,7 +50,7 @@ NARROW = replace(TARGET, name="narrow", vector_bytes=64, vector_alignment_bytes=
 MOST_GROWN = 4
 """The most that other shapes may add to any extent: a word of bytes."""
 MOST_SAMPLES_RIGHT = 0.8
-SAMPLES_RUN = 6
+SAMPLES_RUN = 5
 TRIALS = 4
 DRAWN, FEW = 20, 12
 """Shapes, and the most elements along their axes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -43,44 +44,53 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STATE_DIR_VARIABLE, str(tmp_path))
 
 
+@pytest.fixture(scope="module")
+def generator() -> Iterator[CGenerator]:
+    with CGenerator(1, time_limit_s=PATIENCE_S) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def measurer() -> Iterator[QemuMeasurer]:
+    with QemuMeasurer() as made:
+        yield made
+
+
 @pytest.mark.slow
-def test_pipelines_of_every_kind_are_right_whatever_the_knobs():
+def test_pipelines_of_every_kind_are_right_whatever_the_knobs(generator, measurer):
     random = Random(1)
-    with CGenerator(2, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
-        for name in PIPELINES:
-            kernel = find_kernel(keep_pipeline(unseen_pipeline(name)))
-            is_open = name not in _STATIC_ALONE
-            for contract in (Contract.STATIC, *([random.choice(_OPEN)] if is_open else ())):
-                problem = kernel.problem(SIZES[name], contract, TARGET)
-                config = generator.space(kernel, problem).sample(random)
-                artifact = generator.compile(Candidate(problem, config, generator.name))
-                assert measurer.measure(problem, artifact).measurement.verified
+    for name in PIPELINES:
+        kernel = find_kernel(keep_pipeline(unseen_pipeline(name)))
+        is_open = name not in _STATIC_ALONE
+        for contract in (Contract.STATIC, *([random.choice(_OPEN)] if is_open else ())):
+            problem = kernel.problem(SIZES[name], contract, TARGET)
+            config = generator.space(kernel, problem).sample(random)
+            artifact = generator.compile(Candidate(problem, config, generator.name))
+            assert measurer.measure(problem, artifact).measurement.verified
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(kernel_names())))
-def test_kernels_are_right_for_odd_shapes(number: int):
+def test_kernels_are_right_for_odd_shapes(number: int, generator, measurer):
     """Under the weakest contract and the strictest in turn."""
     name = kernel_names()[number]
     kernel, contract = find_kernel(name), (Contract.NONE, Contract.STATIC)[number % 2]
     problem = kernel.problem(
         ODD.get(name, PRODUCTS if "gemm" in name else IMAGES), contract, TARGET
     )
-    with CGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
-        config = generator.space(kernel, problem).sample(Random(number))
-        artifact = generator.compile(Candidate(problem, config, generator.name))
-        assert measurer.measure(problem, artifact).measurement.verified
+    config = generator.space(kernel, problem).sample(Random(number))
+    artifact = generator.compile(Candidate(problem, config, generator.name))
+    assert measurer.measure(problem, artifact).measurement.verified
 
 
 @pytest.mark.slow
-def test_loose_buffers_lie_where_the_caller_likes():
+def test_loose_buffers_lie_where_the_caller_likes(generator, measurer):
     kernel = find_kernel(keep_pipeline(unseen_pipeline("sharpen")))
     params = {"x": 70, "y": 5, "image_loose": 1, "sharp_loose": 1}
     problem = kernel.problem(params, Contract.STATIC, TARGET)
-    with CGenerator(1, time_limit_s=PATIENCE_S) as generator, QemuMeasurer() as measurer:
-        config = generator.starts(kernel, problem)["textbook"]
-        artifact = generator.compile(Candidate(problem, config, generator.name))
-        assert measurer.measure(problem, artifact).measurement.verified
+    config = generator.starts(kernel, problem)["textbook"]
+    artifact = generator.compile(Candidate(problem, config, generator.name))
+    assert measurer.measure(problem, artifact).measurement.verified
 
 
 @pytest.mark.slow

@@ -49,8 +49,10 @@ def test_each_object_is_built_once_and_all_are(told_by_compiler, sampler, worker
     rig = Rig(budget=Budget(trials=30), sampler=sampler, workers=workers)
     without_effect(rig, told_by_compiler=told_by_compiler)
     assert rig.run() is JobState.DONE
-    built = [plain(trial.config) for trial in rig.trials]
+    built = [plain(trial.config) for trial in rig.trials if trial.duplicate_of is None]
     assert sorted(built) == sorted({plain(config) for config in SPACE})
+    # Two may be under way before the compiler has told of the first.
+    assert len(built) == len(rig.trials) or (told_by_compiler and workers > 1)
 
 
 @pytest.mark.slow
