@@ -97,6 +97,9 @@ INLINE void store(
     const int kind) {
     enum { TOGETHER = 4 / OUT_BYTES };
     V more[COLUMNS];
+    uint8_t *row[ROWS];
+    UNROLLED for (int r = 0; r < rows; ++r) row[r] =
+        r ? row[r - 1] + p->c_stride : p->c + y * p->c_stride + OUT_BYTES * x;
     if (COLUMN_TERMS)
         UNROLLED for (int c = 0; c < columns; ++c) more[c] =
             *(const VU *)(p->column_terms + x + c * WORDS);
@@ -115,12 +118,12 @@ INLINE void store(
 #else
             const V made = some[0];
 #endif
-            const int from = x + c * WORDS, there = kind == PART ? at_most(columns * WORDS, p->n - x) : columns * WORDS;
+            const int there = kind == PART ? at_most(columns * WORDS, p->n - x) : columns * WORDS;
             const int bytes = at_most(OUT_BYTES * (there - c * WORDS), VECTOR_BYTES);
-            uint8_t *to = p->c + (y + r) * p->c_stride + OUT_BYTES * from;
+            uint8_t *to = row[r] + OUT_BYTES * WORDS * c;
             if (kind == WHOLE && C_ALIGNED && columns % TOGETHER == 0)
-                to = __builtin_assume_aligned(to, VECTOR_BYTES);
-            if (bytes == VECTOR_BYTES)
+                *(V *)to = made;
+            else if (bytes == VECTOR_BYTES)
                 *(VU *)to = (VU)made;
             else if (bytes > 0)
                 store_first(to, made, bytes);
@@ -334,16 +337,27 @@ static void copy_words(int32_t *to, const uint8_t *from, int count) {
     for (int n = 0; n < count; n += WORDS) *(V *)(to + n) = before(end, from + 4 * n);
 }
 
+/* How many of `m` rows lie in memory with all of their vectors. */
+INLINE int whole_rows(int m, int stride, int bytes) {
+    const int beyond = (m - 1) * stride + bytes - rounded_up(bytes, VECTOR_BYTES);
+    return beyond < 0 ? 0 : at_most(beyond / (stride ? stride : 1) + 1, m);
+}
+
 /* Rows of A from `first` on, each of whole vectors. */
 static void copy_a(
-    uint8_t *restrict to, const uint8_t *a, int a_stride, int first, int m, int bytes, int flipped) {
+    V *restrict to, const uint8_t *a, int a_stride, int first, int m, int bytes, int flipped) {
     uint8_t room[VECTOR_BYTES];
     const uint8_t *end = a + (m - 1) * a_stride + bytes;
     a = of_a_vector(a, &end, room);
     const V flip = HVX(lvsplatw)(flipped);
-    for (int y = first; y < m; ++y)
-        for (int at = 0; at < bytes; at += VECTOR_BYTES, to += VECTOR_BYTES)
-            *(V *)to = before(end, a + y * a_stride + at) ^ flip;
+    const int whole = whole_rows(m, a_stride, bytes);
+    int y = first;
+    for (; y < whole; ++y)
+        for (int at = 0; at < bytes; at += VECTOR_BYTES)
+            *to++ = (V) * (const VU *)(a + y * a_stride + at) ^ flip;
+    for (; y < m; ++y)
+        for (int at = 0; at < bytes; at += VECTOR_BYTES)
+            *to++ = before(end, a + y * a_stride + at) ^ flip;
 }
 
 /* The sums of each of WORDS vectors: neighbours are added in a tree. */
@@ -376,8 +390,8 @@ static void sum_rows(const struct product *p, V *parts, V *terms) {
     const int bytes = ELEMENT_BYTES * p->k, last = (bytes - 1) / VECTOR_BYTES;
     const V mask = first_bytes(bytes - last * VECTOR_BYTES);
     for (int y = 0; y < p->m; y += WORDS) {
-        for (int r = 0; r < at_most(WORDS, p->m - y); ++r) {
-            const V *row = (const V *)(p->a + (y + r) * p->a_stride);
+        _Pragma("clang loop unroll_count(4)") for (int r = 0; r < WORDS; ++r) {
+            const V *row = (const V *)(p->a + at_most(y + r, p->m - 1) * p->a_stride);
             V sum = HVX(vd0)();
             for (int n = 0; n < last; ++n) sum = added_elements(sum, row[n]);
             parts[r] = added_elements(sum, HVX(vand)(row[last], mask));

@@ -250,12 +250,14 @@ class Product(Plan):
         # Two products are made at once.
         tall = max(fitting, key=lambda rows: (rows * wide % 2 == 0, rows))
         is_small = k * n * self.element_bytes <= self.problem.target.l2_bytes // 2
-        whole = [one for one in _GROUPS[:-1] if k % (one * self.step) == 0]
+        is_known = self.is_static and self.step > 1
+        whole = [one for one in _GROUPS if k % (one * self.step) == 0]
         fetch = "no" if self._is_read_in_place and "all" in self._fetches else self._fetches[-1]
         return {
             _TILE: f"{tall}x{wide}",
-            _GROUP: max(whole, default=_GROUPS[0]),
-            _ORDER: "rows" if self.step > 1 else "columns",
+            # Of known panels, few products between fetches; of others, few fetches.
+            _GROUP: _GROUPS[0] if is_known else max(whole, default=_GROUPS[0]),
+            _ORDER: "rows" if is_known else "columns",
             _WALK: "rows" if is_small and m > tall else "panels",
             _LAST: self._lasts[-1] if self._is_worth_it else self._lasts[0],
             _FETCH: fetch if m > tall else "no",
@@ -350,6 +352,9 @@ class Product(Plan):
         wrong += [f"{name}_extent_0 < p.n" for name in each.values() if name]
         yield f"if ({' || '.join(wrong)}) return CONSTRAINT_VIOLATED;"
         yield "CHECKED"
+        # Knowing it, LLVM adds up the address of each vector of a tile, which takes more packets
+        # than to multiply.
+        yield '__asm__("" : "+r"(p.c_stride));'
         yield f"p.b_end = p.b + (p.k - 1) * p.b_stride + {size} * p.n;"
         yield "uint8_t room[VECTOR_BYTES];"
         yield "p.b = of_a_vector(p.b, &p.b_end, room);"
@@ -369,9 +374,9 @@ class Product(Plan):
         yield "    (uintptr_t)p.a % multiple == 0 && p.k % (is_kept ? STEP * GROUP : STEP) == 0;"
         yield "if (!is_direct) {"
         yield f"const int across = rounded_up({size} * p.k, VECTOR_BYTES);"
-        yield "uint8_t *copied = scratch(p.m * across);"
+        yield "V *copied = scratch(p.m * across);"
         yield f"copy_a(copied, p.a, p.a_stride, 0, p.m, {size} * p.k, FLIP_A);"
-        yield "p.a = copied, p.a_stride = across;"
+        yield "p.a = (const uint8_t *)copied, p.a_stride = across;"
         yield "}"
         yield "if (FETCHES_ALL) fetch_all(&p);"
         yield "#if ROW_TERMS"
@@ -396,15 +401,14 @@ class Product(Plan):
         yield "{"
         yield f"p.n -= {few};"
         yield f"const int bytes = {size} * p.k, across = rounded_up(bytes, VECTOR_BYTES);"
-        yield "const int vectors = across / VECTOR_BYTES, stride = p.a_stride ? p.a_stride : 1;"
-        yield "const int more = (p.m - 1) * p.a_stride + bytes - across;"
-        yield "const int inside = more < 0 ? 0 : at_most(more / stride + 1, p.m);"
+        yield "const int vectors = across / VECTOR_BYTES;"
+        yield "const int inside = whole_rows(p.m, p.a_stride, bytes);"
         yield "V *const columns = scratch(FEW * across);"
         yield "V *const tail = scratch((p.m - inside + 1) * across);"
         yield "const int made = rounded_up(p.m, ROWS_OF_TREE) * SHARE / WORDS;"
         yield "V *const sums = scratch((made + WORDS) * VECTOR_BYTES), *const parts = sums + made;"
         yield f"copy_columns((ELEMENT *)columns, p.b + {size} * p.n, p.b_stride, p.k, vectors);"
-        yield "copy_a((uint8_t *)tail, p.a, p.a_stride, inside, p.m, bytes, 0);"
+        yield "copy_a(tail, p.a, p.a_stride, inside, p.m, bytes, 0);"
         yield "sums_along(p.a, p.a_stride, p.m, inside, tail, columns, vectors, parts, sums);"
         yield "for (int y = 0; y < p.m; ++y) {"
         yield "uint32_t *to = (uint32_t *)(p.c + y * p.c_stride) + p.n;"
