@@ -22,6 +22,14 @@ pytestmark = [pytest.mark.slow, NEEDS_CPP]
 
 THEIRS = Path(__file__).with_name("strangers") / "generators" / "pair.cpp"
 PARAMS = {"blend": {}, "blocks": {}, "halved": {"half.type": "uint8"}}
+_OLDER = """
+#include "Halide.h"
+class Older : public Halide::Generator<Older> {
+public:
+    Halide::Func build() { return Halide::Func(); }
+};
+HALIDE_REGISTER_GENERATOR(Older, older)
+"""
 CONTRACTS = {"blend": "static", "blocks": "none", "halved": "none"}
 
 
@@ -123,6 +131,7 @@ def test_what_is_computed_of_floats_once_is_passed(tmp_path: Path) -> None:
         (None, "floats", r"the algorithm of the Generator floats cannot be tuned: .*float32"),
         ("", "", r"empty\.cpp registers no Generator. accepted: HALIDE_REGISTER_GENERATOR"),
         ("int main(", "", r"empty\.cpp does not compile: .*main"),
+        (_OLDER, "", r"empty\.cpp has no generate\(\): .* accepted: void generate\(\), with"),
         ('#include "lost.h"', "", r"empty\.cpp does not compile: .*lost\.h: No such file"),
     ],
 )

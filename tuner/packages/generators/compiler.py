@@ -37,6 +37,8 @@ _OLDER = Path(__file__).with_name("older")
 """The folder of a ``Halide.h`` that has names of older ones, too."""
 INTEGERS = "_integers"
 _INTEGERS = Path(__file__).with_name("integers.cpp")
+_NO_GENERATE = "Expected a generate() method"
+"""What ``Halide.h`` says of a class without one."""
 _ELF = b"\x7fELF"
 _EXECUTABLE = 0o755
 """A confined process is another user, who runs the program and may not change it."""
@@ -178,6 +180,12 @@ def _refusal(error: CandidateError, sources: CppSources) -> UserError:
     if error.outcome is Outcome.TIMEOUT:
         return UserError(
             f"compiling {names} takes more than {_BUILD_S:.0f} s", next_step="make it smaller"
+        )
+    if _NO_GENERATE in error.message:
+        return UserError(
+            f"a Generator in {names} has no generate(): build() is of older Halides",
+            accepted="void generate(), with outputs as members, as in Output<Buffer<uint8_t, 2>>",
+            next_step="assign what build() returns to such members",
         )
     return UserError(
         f"{names} does not compile: {first_diagnostic(error.message)}",
