@@ -9,6 +9,7 @@ and 16-bit samples in words (``words``), ``transforming`` transforms of blocks, 
 elements that others choose, and ``pointwise`` functions of the elements at each place, of any width
 (``elements``). ``multiplying`` plans products of matrices, with what becomes of their sums
 (``requantizing``), and ``flattening`` windows over pixels of any number of channels, whose rows are
-rows of bytes. ``kinds`` registers them, and makes several outputs each by itself. ``generator`` is
-the code generator ``hvx``.
+rows of bytes. ``routing`` plans what reads elements from places that are known (``places``), which
+``networks`` brings to their lanes. ``kinds`` registers them, and makes several outputs each by
+itself. ``generator`` is the code generator ``hvx``.
 """

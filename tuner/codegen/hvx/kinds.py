@@ -19,6 +19,7 @@ from tuner.codegen.hvx.multiplying import Product
 from tuner.codegen.hvx.narrow import Narrow
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.codegen.hvx.pointwise import Pointwise
+from tuner.codegen.hvx.routing import Routed
 from tuner.codegen.hvx.scanning import Scan
 from tuner.codegen.hvx.strips import Stencil
 from tuner.codegen.hvx.transforming import Transform
@@ -162,7 +163,7 @@ class Several(Plan):
 
 KINDS: tuple[type[Plan], ...] = (
     *(Several, Turn, Histogram, Scan, Match, Product, Pointwise, Blocks, Transform, Gather, Filter),
-    *(Narrow, Stencil, Flat),
+    *(Narrow, Stencil, Flat, Routed),
 )
 """Plans; the first that reads a program makes its code."""
 

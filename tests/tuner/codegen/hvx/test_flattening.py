@@ -12,6 +12,7 @@ from tests.tuner.codegen.hvx.drawn import by_the_textbook, measured, require_rig
 from tuner.codegen.hvx.flattening import Flat
 from tuner.codegen.hvx.generator import HvxGenerator, plan_of
 from tuner.codegen.hvx.plan import NoPlanError
+from tuner.codegen.hvx.routing import Routed
 from tuner.jobs.tuning import keep_pipeline
 from tuner.kernels import find_kernel
 from tuner.problem.contract import Contract
@@ -128,8 +129,7 @@ def test_what_is_no_such_image_says_why():
     columns = hl.ImageParam(hl.UInt(8), 1, "columns")
     out[C, X, Y] = hl.u8_sat(hl.i32(image[C, X, Y]) * columns[X])
     problem = written(out, (5, 20, 9))
-    with pytest.raises(NoPlanError, match="computes with coordinates"):
-        plan_of(find_kernel(problem.workload.kernel), problem)
+    assert isinstance(plan_of(find_kernel(problem.workload.kernel), problem), Routed)
     problem = problem_of("avg_pool_u8", 9, 9, 5, Contract.NONE)
     with pytest.raises(NoPlanError, match="other planes"):
         plan_of(find_kernel("avg_pool_u8"), problem)
