@@ -47,8 +47,11 @@ _FUNCTIONS = [
     Path(__file__).with_name("narrow.h"),
     Path(__file__).with_name("flattening.h"),
 ]
-_BAND_BYTES, _LEAST_BAND = 1 << 14, 8
-"""Of the rows of an image that are copied at once: they stay in the first cache."""
+_BAND_BYTES, _LEAST_BAND = 1 << 17, 8
+"""Of the rows of an image that are copied at once: they stay in the second cache, from which
+vectors are loaded."""
+_LONG = 4
+"""Vectors of a row from which on whole ones are worth it."""
 _MOST_VALUES = 400
 """Parts of the expression."""
 _WORTH_IT = 1.25
@@ -184,8 +187,27 @@ class Flat(Plan):
 
     @property
     def raw_pitch(self) -> int:
-        """Bytes from a row of the image, as it is copied, to the next."""
-        return (sum(self.sides) + self.shown) * self.channels
+        """Bytes from a row of the image, as it is copied, to the next: long ones begin alike."""
+        size = (sum(self.sides) + self.shown) * self.channels
+        return -(-size // self.lanes) * self.lanes if self.begins_alike else size
+
+    @property
+    def begins_alike(self) -> bool:
+        """Whether all copied rows begin as far from a vector boundary."""
+        return self.is_copied and self.bytes_of_row >= _LONG * self.lanes
+
+    @property
+    def lead(self) -> int:
+        """How far that is: where most of a window's pixels, or else the image's own, are on one."""
+        if not self.begins_alike:
+            return 0
+        before, lanes = self.sides[0] * self.channels, self.lanes
+        places = [(one.dx - self.first[1]) * self.channels % lanes for one in self.samples]
+        most = max(range(0, lanes), key=lambda lead: places.count(-lead % lanes))
+        own = -before % lanes
+        is_steady = self.advance % lanes == 0 and not self.is_apart
+        is_better = places.count(-most % lanes) > places.count(-own % lanes)
+        return most if is_steady and is_better else own
 
     @property
     def pitch(self) -> int:
@@ -199,7 +221,8 @@ class Flat(Plan):
         """Rows of the output that are made at once."""
         height = self.specs[-1].shape[0]
         fitting = (_BAND_BYTES // self.raw_pitch - self.reach[0]) // self.step[0]
-        return min(height, max(fitting, _LEAST_BAND))
+        bands = -(-height // max(fitting, _LEAST_BAND))
+        return -(-height // bands)
 
     @property
     def raw_rows(self) -> int:
@@ -281,6 +304,7 @@ class Flat(Plan):
         may_pick = self.is_apart and (self.step[1] == 1 or self.channels <= self.lanes)
         picked = ("picked",) if may_pick else ()
         first = (*by_rows, "all") if is_worth_it else ("all", *by_rows)
+        first = by_rows if self.begins_alike else first
         has_products = any(one.kind == "times" for one in self.pixel.inner())
         return (*first, *picked) if has_products and self.group > 1 else (*picked, *first)
 
@@ -348,8 +372,8 @@ class Flat(Plan):
         yield f"const int first = at_most(n, {height - self.count});"
         row = f"{self.step[0]} * first"
         if self.is_copied:
-            yield f"copy_rows_of(raw, bytes{self.image}, end{self.image}, {row} + {top}, around);"
-            yield "const uint8_t *in = raw;"
+            yield f"copy_rows_of(raw + {self.lead}, bytes{self.image}, end{self.image}, {row} + {top}, around);"
+            yield f"const uint8_t *in = raw + {self.lead};"
         else:
             start = f"({row} + {top}) * {self.raw_pitch} + {left * self.channels}"
             yield f"const uint8_t *in = bytes{self.image} + {start};"
@@ -389,7 +413,7 @@ class Flat(Plan):
 
     def _scratch(self, made: int) -> Iterator[str]:
         raw = max(self.raw_rows * self.raw_pitch, self._reads)
-        yield f"uint8_t *raw = scratch({raw + 2 * self.lanes});"
+        yield f"uint8_t *raw = scratch({raw + 3 * self.lanes});"
         if self.is_apart:
             yield f"uint8_t *pixels = scratch({len(self.planes) * self.plane_bytes});"
         yield f"uint8_t *made = scratch({made + 3 * self.lanes});"
@@ -465,30 +489,58 @@ class Flat(Plan):
             yield f"const uint8_t *from{k} = image + {own} * {columns * channels} + {start};"
         if before and not has_edges:
             yield f"fill(to, around, {before});"
-        inside = f"from{len(each) - 1} + {shown + self.lanes} <= end"
-        for condition, load in (
-            (f"if ({inside})", "*(const VU *)({})"),
-            ("else", "before({}, end)"),
-        ):
-            made = ""
-            for k in range(len(each)):
-                own = load.format(f"from{k} + AT")
-                made = f"HVX({FOLDS[by]})({made}, {own})" if made else own
-            yield f"{condition} {{"
-            for count, place, first, size in (
-                (self.sides[0] * has_edges, 0, 0, channels),
-                (1, before, 0, shown),
-                (self.sides[1] * has_edges, before + shown, shown - channels, channels),
-            ):
-                if count:
-                    yield f"for (int k = 0; k < {count}; ++k)"
-                    yield f"for (int at = 0; at < {size}; at += VECTOR_BYTES)"
-                    own = made.replace("AT", f"{first} + at")
-                    yield f"*(VU *)(to + {place} + {channels} * k + at) = {own};"
-            yield "}"
+        left, right = (has_edges * n for n in self.sides)
+        first, last = (left, 0, 0), (right, before + shown, shown - channels)
+        # Whole vectors of the image are read on vector boundaries, of rows with more after them.
+        yield f"if (from{len(each) - 1} + {shown + 2 * self.lanes} <= end) {{"
+        yield from self._pixels(by, len(each), first, "*(const VU *)({})")
+        yield from self._joined_rows(by, len(each), before, shown)
+        yield from self._pixels(by, len(each), last, "*(const VU *)({})")
+        yield "} else {"
+        yield from self._pixels(by, len(each), first, "before({}, end)")
+        yield from self._pixels(by, len(each), (1, before, 0), "before({}, end)", shown)
+        yield from self._pixels(by, len(each), last, "before({}, end)")
+        yield "}"
         if after and not has_edges:
             yield f"fill(to + {before + shown}, around, {after});"
         yield "}\n}"
+
+    def _joined_rows(self, by: str, count: int, before: int, shown: int) -> Iterator[str]:
+        """C of the image's part of a copied row: vectors as they lie, or each of two that follow
+        one another."""
+        lanes, (_, columns, channels) = self.lanes, self.specs[self.image].shape
+        places = self.lead + before, self.raw_pitch
+        kind = "VU" if any(one % lanes for one in places) else "V"
+        start = max(0, self.first[1]) * channels
+        is_aligned = not (start % lanes or columns * channels % lanes)
+        for k in range(count):
+            yield f"const V *own{k} = (const V *)((uintptr_t)from{k} & -VECTOR_BYTES);"
+            yield "" if is_aligned else f"V part{k} = *own{k}++;"
+        yield f"for (int at = 0; at < {shown}; at += VECTOR_BYTES) {{"
+        made = ""
+        for k in range(count):
+            yield f"const V next{k} = *own{k}++;"
+            own = f"HVX(valignb)(next{k}, part{k}, (uintptr_t)from{k})"
+            own = f"next{k}" if is_aligned else own
+            made = f"HVX({FOLDS[by]})({made}, {own})" if made else own
+        yield f"*({kind} *)(to + {before} + at) = {made};"
+        yield from (f"part{k} = next{k};" for k in range(count) if not is_aligned)
+        yield "}"
+
+    def _pixels(
+        self, by: str, count: int, part: tuple[int, int, int], load: str, size: int = 0
+    ) -> Iterator[str]:
+        """C of a pixel of a copied row, or of ``size`` bytes, as often as ``part`` says first; then
+        it says where they go, and where in rows they come from."""
+        times, place, first = part
+        made = ""
+        for k in range(count):
+            own = load.format(f"from{k} + {first} + at")
+            made = f"HVX({FOLDS[by]})({made}, {own})" if made else own
+        if times:
+            yield f"for (int k = 0; k < {times}; ++k)"
+            yield f"for (int at = 0; at < {size or self.channels}; at += VECTOR_BYTES)"
+            yield f"*(VU *)(to + {place} + {self.channels} * k + at) = {made};"
 
     def _ways_apart(self) -> Iterator[str]:
         """Those of ``vrdelta`` that put the pixels of a column of windows together."""
@@ -652,8 +704,10 @@ class _Block:
         return self._named("V", f"*(const {kind} *)(tables + {moved}{at})")
 
     def _loaded(self, sample: Sample, row: int) -> str:
-        place = self._plan.place(sample) + row * self._plan.down
-        kind = "V" if self._is_aligned and place % self._plan.lanes == 0 else "VU"
+        plan = self._plan
+        place = plan.place(sample) + row * plan.down
+        at = place if plan.is_apart else plan.lead + place
+        kind = "V" if self._is_aligned and at % plan.lanes == 0 else "VU"
         return self._named("V", f"*(const {kind} *)(in + {place})")
 
     # Bytes
