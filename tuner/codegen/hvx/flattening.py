@@ -80,6 +80,8 @@ class Flat(Plan):
     """What becomes of rows of the image as they are copied."""
     is_picked: bool = False
     """Whether of windows that go on by several pixels all are computed, and those are kept."""
+    is_interleaved: bool = False
+    """Whether four rows lie byte by byte next to each other, as products add them up."""
 
     @classmethod
     def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
@@ -199,7 +201,7 @@ class Flat(Plan):
     @property
     def lead(self) -> int:
         """How far that is: where most of a window's pixels, or else the image's own, are on one."""
-        if not self.begins_alike:
+        if not self.begins_alike or self.is_interleaved:
             return 0
         before, lanes = self.sides[0] * self.channels, self.lanes
         places = [(one.dx - self.first[1]) * self.channels % lanes for one in self.samples]
@@ -241,6 +243,37 @@ class Flat(Plan):
         """Of the pixels of one of them."""
         rows = self.count + self.reach[0] // self.step[0]
         return -(-(rows * self.pitch) // self.lanes) * self.lanes + 2 * self.lanes
+
+    @property
+    def served(self) -> int:
+        """Rows of the output whose windows have the rows of an image that lie interleaved."""
+        return max(1, _GROUP - self.reach[0])
+
+    @property
+    def fours(self) -> int:
+        """How often rows of an image lie interleaved."""
+        return -(-self.count // self.served)
+
+    @property
+    def bytes_of_four(self) -> int:
+        """Of four rows that lie interleaved, in whole vectors."""
+        return _GROUP * (-(-self.raw_pitch // self.lanes) * self.lanes)
+
+    @cached_property
+    def may_interleave(self) -> bool:
+        """Whether windows are sums of products alone, and rows that lie interleaved take no more of
+        them."""
+        columns = len({one.dx for one in self.samples})
+        rows = len({one.dy for one in self.samples})
+        is_worth_it = columns <= rows * -(-columns // _GROUP)
+        if self.step != (1, 1) or not (0 < self.reach[0] < _GROUP - 1 and is_worth_it):
+            return False
+        plan = replace(self, is_interleaved=True)
+        try:
+            _Block(plan, _Tables(plan), is_by_rows=True).bytes_of(plan.pixel, 0)
+        except NoPlanError:
+            return False
+        return True
 
     def place(self, sample: Sample) -> int:
         """Where its bytes are for the first pixel of the output."""
@@ -305,6 +338,9 @@ class Flat(Plan):
         picked = ("picked",) if may_pick else ()
         first = (*by_rows, "all") if is_worth_it else ("all", *by_rows)
         first = by_rows if self.begins_alike else first
+        if by_rows and self.may_interleave:
+            is_aligned = _GROUP * self.channels % self.lanes == 0
+            first = ("interleaved", *first) if is_aligned else (*first, "interleaved")
         has_products = any(one.kind == "times" for one in self.pixel.inner())
         return (*first, *picked) if has_products and self.group > 1 else (*picked, *first)
 
@@ -326,11 +362,14 @@ class Flat(Plan):
 
     def written(self, config: Config) -> tuple[str, str]:
         walk = config.text(_WALK)
-        return replace(self, is_picked=walk == "picked")._written(config, is_by_rows=walk != "all")
+        plan = replace(self, is_picked=walk == "picked", is_interleaved=walk == "interleaved")
+        return plan._written(config, is_by_rows=walk != "all")
 
     def _written(self, config: Config, *, is_by_rows: bool) -> tuple[str, str]:
         by_rows = is_by_rows and not self.is_picked
         rows = min(config.integer(_ROWS), self.count) if by_rows else 1
+        if self.is_interleaved:
+            rows = -(-rows // self.served) * self.served
         tables = _Tables(self)
         block = _Block(self, tables, is_by_rows=is_by_rows)
         stored = [block.bytes_of(self.pixel, row) for row in range(rows)]
@@ -382,6 +421,9 @@ class Flat(Plan):
             yield f"copy_bytes(raw, in, end{self.image}, {size});"
             yield "in = raw;"
             yield "}"
+        if self.is_interleaved:
+            yield "interleave(pixels, in);"
+            yield "in = pixels;"
         if self.is_apart:
             yield "copy_apart(pixels, in);"
             yield "in = pixels;"
@@ -389,14 +431,19 @@ class Flat(Plan):
             # Vectors go from right to left, so that of what the last has beyond its row nothing
             # stays; beyond the output there may be none.
             yield f"for (int y = 0; y < {self.count}; y += {rows}) {{"
-            yield f"const int row = at_most(y, {self.count - rows});"
-            yield f"const uint8_t *from = in + row * {self.down};"
+            if self.is_interleaved:
+                yield "const int row = y;"
+                yield f"const uint8_t *from = in + row / {self.served} * {self.bytes_of_four};"
+            else:
+                yield f"const int row = at_most(y, {self.count - rows});"
+                yield f"const uint8_t *from = in + row * {self.down};"
             yield f"uint8_t *own = (uint8_t *)output + (first + row) * {apart};"
             yield f"const int room = ({height} - first - row) * {apart};"
             beyond = (apart - 1) // self.advance * self.advance + self.block * self.lanes
             yield f"uint8_t *to = room < {(rows - 1) * apart + beyond} ? made : own;"
             yield from self._walked(apart, "from", "to")
-            yield f"if (to == made) store_rows(own, made, {apart}, {apart}, {rows}, room);"
+            left = f"at_most({rows}, {self.count} - row)"
+            yield f"if (to == made) store_rows(own, made, {apart}, {apart}, {left}, room);"
             yield "}"
         else:
             yield from self._walked((self.count - 1) * self.pitch + apart, "in", "made")
@@ -414,6 +461,9 @@ class Flat(Plan):
     def _scratch(self, made: int) -> Iterator[str]:
         raw = max(self.raw_rows * self.raw_pitch, self._reads)
         yield f"uint8_t *raw = scratch({raw + 3 * self.lanes});"
+        if self.is_interleaved:
+            beyond = _GROUP * (self.block + 2) * self.lanes
+            yield f"uint8_t *pixels = scratch({self.fours * self.bytes_of_four + beyond});"
         if self.is_apart:
             yield f"uint8_t *pixels = scratch({len(self.planes) * self.plane_bytes});"
         yield f"uint8_t *made = scratch({made + 3 * self.lanes});"
@@ -445,7 +495,8 @@ class Flat(Plan):
         vectors = 1 + (count - 1) // self.advance * self.block + begin // lanes * self.is_steady
         yield f"int at = {last}, phase = {begin};"
         yield f"for (int n = 0; n < {vectors}; ++n) {{"
-        yield f"computed({source} + at, tables, phase, {made} + at);"
+        by = f"{_GROUP} * " if self.is_interleaved else ""
+        yield f"computed({source} + {by}at, tables, phase, {made} + at);"
         yield f"const int is_next = phase < {moved};"
         yield f"at -= is_next ? {wrapped} : {step};"
         yield f"phase += is_next ? {around - moved} : {-moved};"
@@ -463,6 +514,8 @@ class Flat(Plan):
         """Functions that copy rows with what is beyond their edges, and pixels apart."""
         if self.is_copied:
             yield from self._copied_rows()
+        if self.is_interleaved:
+            yield from self._interleaved_rows()
         if self.is_apart or self.is_picked:
             yield from self._ways_apart()
         if self.is_apart:
@@ -541,6 +594,27 @@ class Flat(Plan):
             yield f"for (int k = 0; k < {times}; ++k)"
             yield f"for (int at = 0; at < {size or self.channels}; at += VECTOR_BYTES)"
             yield f"*(VU *)(to + {place} + {self.channels} * k + at) = {made};"
+
+    def _interleaved_rows(self) -> Iterator[str]:
+        places = (self.lead, self.raw_pitch) if self.is_copied else (1,)
+        kind = "VU" if any(one % self.lanes for one in places) else "V"
+        yield "static __attribute__((noinline)) void interleave("
+        yield "    uint8_t *restrict to, const uint8_t *restrict from) {"
+        yield f"for (int n = 0; n < {self.fours}; ++n) {{"
+        for k in range(_GROUP):
+            row = f"at_most({self.served} * n + {k}, {self.raw_rows - 1})"
+            yield f"const {kind} *row{k} = (const {kind} *)(from + {row} * {self.raw_pitch});"
+        # Of one vector at once LLVM makes a loop that it pipelines.
+        yield '_Pragma("clang loop unroll(disable)")'
+        yield f"for (int left = {-(-self.raw_pitch // self.lanes)}; left > 0; --left) {{"
+        yield from (f"const V v{k} = *row{k}++;" for k in range(_GROUP))
+        yield "const W w0 = HVX(vshuffvdd)(v1, v0, -1), w1 = HVX(vshuffvdd)(v3, v2, -1);"
+        for half in ("lo", "hi"):
+            yield f"const W {half} = HVX(vshuffvdd)(HVX({half})(w1), HVX({half})(w0), -2);"
+        for half in ("lo", "hi"):
+            for own in ("lo", "hi"):
+                yield f"*(V *)to = HVX({own})({half}); to += VECTOR_BYTES;"
+        yield "}\n}\n}"
 
     def _ways_apart(self) -> Iterator[str]:
         """Those of ``vrdelta`` that put the pixels of a column of windows together."""
@@ -705,6 +779,8 @@ class _Block:
 
     def _loaded(self, sample: Sample, row: int) -> str:
         plan = self._plan
+        if plan.is_interleaved:
+            raise NoPlanError("its windows are more than sums of products")
         place = plan.place(sample) + row * plan.down
         at = place if plan.is_apart else plan.lead + place
         kind = "V" if self._is_aligned and at % plan.lanes == 0 else "VU"
@@ -979,8 +1055,16 @@ class _Block:
                 own = self._each("vmpyiwh", own, I32.wrapped((by & 0xFFFF) * 0x10001))
             pairs = zip(made, own, strict=True)
             made = [self._vector("vaddw", a, b) for a, b in pairs] if made else own
-        for group in _groups(dots):
-            made = self._dot(group, made, row)
+        if self._plan.is_interleaved:
+            for column, weights in self._columns(dots, row):
+                made = self._dot(self._fours_at(column, row), weights, made)
+        else:
+            for group in _groups(dots):
+                loaded = [self._loaded(one, row) for one, _ in group]
+                loaded += [loaded[-1]] * (_GROUP - len(loaded))
+                weights = [weight for _, weight in group]
+                weights += [constant(0)] * (_GROUP - len(weights))
+                made = self._dot(self._interleaved(loaded), weights, made)
         return made or self.words(constant(0), row)
 
     def _freed(self, free: Pixel, row: int) -> list[str]:
@@ -991,13 +1075,11 @@ class _Block:
         own = Pixel("wrapped", str(I32), (free,), I32.low, I32.high)
         return self.words(free if _holds(I32, free) else own, row)
 
-    def _dot(self, group: Sequence[tuple[Sample, Pixel]], totals: list[str], row: int) -> list[str]:
-        """Adds the products of up to four samples."""
-        samples = [sample for sample, _ in group]
-        weights = [weight for _, weight in group]
-        loaded = [self._loaded(one, row) for one in samples]
-        fours = self._interleaved([*loaded, *[loaded[-1]] * (_GROUP - len(loaded))])
-        padded = (*weights, *[constant(0)] * (_GROUP - len(weights)))
+    def _dot(
+        self, fours: Sequence[str], weights: Sequence[Pixel], totals: Sequence[str]
+    ) -> list[str]:
+        """Adds the products of four bytes each."""
+        padded = tuple(weights)
         place = self._tables.of_words(padded, lambda own: own.fours(padded))
         made = []
         for n, four in enumerate(fours):
@@ -1007,6 +1089,30 @@ class _Block:
                 text = f"HVX(vrmpybusv_acc)({totals[n]}, {four}, {by})"
             made.append(self._named("V", text))
         return made
+
+    def _columns(
+        self, dots: Iterable[tuple[Sample, Pixel]], row: int
+    ) -> Iterator[tuple[int, list[Pixel]]]:
+        """The columns of a window, and the weights of rows that lie interleaved."""
+        plan = self._plan
+        for dx, column in groupby(
+            sorted(dots, key=lambda one: one[0].dx), key=lambda one: one[0].dx
+        ):
+            weights = [constant(0)] * _GROUP
+            for sample, weight in column:
+                weights[sample.dy - plan.first[0] + row % plan.served] = weight
+            yield dx - plan.first[1], weights
+
+    def _fours_at(self, column: int, row: int) -> list[str]:
+        """Words of four rows each, at a column of the windows of a row."""
+        plan = self._plan
+        step, begin = _GROUP * plan.advance, _GROUP * column * plan.channels
+        kind = "VU" if step % plan.lanes or begin % plan.lanes else "V"
+        place = row // plan.served * plan.bytes_of_four + begin
+        return [
+            self._named("V", f"*(const {kind} *)(in + {place + n * plan.lanes})")
+            for n in range(_GROUP)
+        ]
 
     def fours(self, weights: Sequence[Pixel]) -> list[str]:
         """Words of a byte of each of four."""
