@@ -205,7 +205,7 @@ class Flat(Plan):
             return 0
         before, lanes = self.sides[0] * self.channels, self.lanes
         places = [(one.dx - self.first[1]) * self.channels % lanes for one in self.samples]
-        most = max(range(0, lanes), key=lambda lead: places.count(-lead % lanes))
+        most = max(range(lanes), key=lambda lead: places.count(-lead % lanes))
         own = -before % lanes
         is_steady = self.advance % lanes == 0 and not self.is_apart
         is_better = places.count(-most % lanes) > places.count(-own % lanes)
@@ -411,7 +411,8 @@ class Flat(Plan):
         yield f"const int first = at_most(n, {height - self.count});"
         row = f"{self.step[0]} * first"
         if self.is_copied:
-            yield f"copy_rows_of(raw + {self.lead}, bytes{self.image}, end{self.image}, {row} + {top}, around);"
+            given = f"raw + {self.lead}, bytes{self.image}, end{self.image}, {row} + {top}"
+            yield f"copy_rows_of({given}, around);"
             yield f"const uint8_t *in = raw + {self.lead};"
         else:
             start = f"({row} + {top}) * {self.raw_pitch} + {left * self.channels}"
@@ -442,8 +443,8 @@ class Flat(Plan):
             beyond = (apart - 1) // self.advance * self.advance + self.block * self.lanes
             yield f"uint8_t *to = room < {(rows - 1) * apart + beyond} ? made : own;"
             yield from self._walked(apart, "from", "to")
-            left = f"at_most({rows}, {self.count} - row)"
-            yield f"if (to == made) store_rows(own, made, {apart}, {apart}, {left}, room);"
+            some = f"at_most({rows}, {self.count} - row)"
+            yield f"if (to == made) store_rows(own, made, {apart}, {apart}, {some}, room);"
             yield "}"
         else:
             yield from self._walked((self.count - 1) * self.pitch + apart, "in", "made")

@@ -100,6 +100,16 @@ def test_stores_near_the_end_of_the_output_compile():
         ).verified
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("height", "channels"), [(7, 33), (9, 64)])
+def test_rows_of_any_number_may_lie_interleaved(height, channels):
+    problem = problem_of("depthwise_conv2d_u8", height, 13, channels)
+    space = HvxGenerator.space(find_kernel("depthwise_conv2d_u8"), problem)
+    for rows in (2, 4):
+        config = space.nearest_config({"hvx_walk": "interleaved", "hvx_rows": rows})
+        assert measured(problem, config).verified
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_much_code_of_windows_is_right(seed):
