@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import secrets
 import signal
 import struct
 from collections.abc import Iterable, Sequence
@@ -173,8 +174,9 @@ def _limit(role: Role, limits: Limits, mapped_bytes: int, *, counted: bool) -> N
         resource.setrlimit(limit, (min(most, hard), hard))
 
 
-_FIRST_USER = 0x70000000
-"""Plus the process's id: from a range that systemd's page on user ids lists as unused."""
+_USERS = range(0x70000000 + 1, 1 << 31)
+"""One of them is drawn: from a range that systemd's page on user ids lists as unused. Users are
+counted on all of a machine, while containers give their processes the same few ids."""
 _NOBODY = 65534
 """The overflow user of every Linux, where a container has not mapped the others."""
 
@@ -220,7 +222,7 @@ def change_user(folder: Path, *, keep_reading: bool) -> bool | None:
         os.setgroups([])
     except PermissionError:  # denied to a user namespace
         return None
-    own = _FIRST_USER + os.getpid()
+    own = secrets.choice(_USERS)
     for user in (own, _NOBODY):
         try:
             os.chown(folder, user, user)

@@ -179,6 +179,7 @@ def state() -> dict[str, object]:
     _libc.capget(struct.pack("<Ii", 0x20080522, 0), sets)
     names = ("AS", "CPU", "FSIZE", "NPROC", "CORE", "NOFILE")
     return {
+        "process": os.getpid(),
         "user": list(os.getresuid()) + list(os.getresgid()),
         "groups": os.getgroups(),
         "capabilities": struct.unpack("<6I", sets.raw)[:2],

@@ -135,6 +135,8 @@ def require_layers(found: Mapping[str, Any], role: Role, user: str) -> None:
     assert set(found["layers"]) == expected
     assert len(set(found["user"])) == 1
     assert (found["user"][0] > 0x70000000) == (user == "root")
+    # Processes of other containers have the same ids, and are counted by user with these.
+    assert found["user"][0] != 0x70000000 + found["process"]
     # Only root can shed groups; in a namespace an ordinary user's own reads as the overflow group.
     assert set(found["groups"]) <= (set() if ROOT else {*os.getgroups(), OVERFLOW_GROUP})
     # Only root enters the folder of pytest's that all this is in; landlock says what is read.

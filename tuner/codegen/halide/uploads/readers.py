@@ -347,6 +347,8 @@ def _answer_to(
             accepted=_TUNABLE,
             next_step="docs/pipelines.md tells what can be derived",
         )
+    if number != 0 and not said:
+        raise _no_reader(f"with status {number}, and said nothing")
     if number != 0:
         raise _refused(_printable(said[:_MOST_REFUSAL_BYTES]))
     return said
@@ -365,7 +367,11 @@ def _ended(
                 return reader.ask(request, question, answer, limit_s)
         except ReaderEndedError as error:
             reason = str(error)
-    raise ToolchainError(
+    raise _no_reader(reason)
+
+
+def _no_reader(reason: str) -> ToolchainError:
+    return ToolchainError(
         f"the process that reads pipelines ended: {reason}",
         next_step="try again; if it stays so, see whether memory or processes are short here",
     )
