@@ -10,6 +10,7 @@ elements that others choose, and ``pointwise`` functions of the elements at each
 (``elements``). ``multiplying`` plans products of matrices, with what becomes of their sums
 (``requantizing``), and ``flattening`` windows over pixels of any number of channels, whose rows are
 rows of bytes. ``routing`` plans what reads elements from places that are known (``places``), which
-``networks`` brings to their lanes. ``kinds`` registers them, and makes several outputs each by
-itself. ``generator`` is the code generator ``hvx``.
+``networks`` brings to their lanes, and ``recurring`` rows that follow from those before. ``kinds``
+registers them, makes several outputs each by itself, and turns recurrences along rows.
+``generator`` is the code generator ``hvx``.
 """

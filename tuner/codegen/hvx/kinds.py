@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
@@ -19,6 +19,7 @@ from tuner.codegen.hvx.multiplying import Product
 from tuner.codegen.hvx.narrow import Narrow
 from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
 from tuner.codegen.hvx.pointwise import Pointwise
+from tuner.codegen.hvx.recurring import Following, Recurrence, spelled
 from tuner.codegen.hvx.routing import Routed
 from tuner.codegen.hvx.scanning import Scan
 from tuner.codegen.hvx.strips import Stencil
@@ -28,15 +29,18 @@ from tuner.codegen.hvx.writing import TABLE_BYTES
 from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.problem.contract import Contract
 from tuner.program import Program, ProgramError
-from tuner.program.expressions import Constant, loads_in
+from tuner.program.bounds import Bounds
+from tuner.program.expressions import Constant, Expr, Load, Variable, loads_in, rewritten
 from tuner.program.intervals import Patience, Scope, of_type
-from tuner.program.loops import Buffer, Loop, Stage
+from tuner.program.loops import Buffer, Loop, Stage, Update
 from tuner.program.types import INDEX, U8
 from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
 
 _KEPT = 256
-_TABLE = "table"
+_TABLE_SPEC = BufferSpec("table", "uint8", (TABLE_BYTES,), "input")
+_MOST_KEPT = 1 << 21
+"""Bytes of arrays between parts."""
 _ASKED = (ScalarSpec("is_asked", "int32", 0),)
 """A part is asked whether it refuses the call before one stores anything."""
 _IS_ASKED = "#undef CHECKED\n#define CHECKED if (is_asked) return 0;"
@@ -84,6 +88,8 @@ class Several(Plan):
 
     parts: tuple[_Part, ...]
     problem: Problem
+    kept: tuple[BufferSpec, ...] = ()
+    """Arrays between parts."""
 
     @classmethod
     def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
@@ -91,18 +97,18 @@ class Several(Plan):
         whole = [program.part(name) for name in program.outputs]
         for one in whole if len(whole) > 1 else _by_a_table(program):
             (name,) = one.outputs
-            made = known.setdefault(name, BufferSpec(name, "uint8", (TABLE_BYTES,), "input"))
+            made = known.setdefault(name, _TABLE_SPEC._replace(name=name))
             used = (*(known[own.name] for own in one.inputs), made._replace(role="output"))
             plan = plan_for(one, used, problem)
             if isinstance(plan, NoPlanError):
                 refused = RefusedError if len(whole) > 1 else NoPlanError
                 raise refused(f"of its output {name}: {plan}")
-            named = (spec._replace(name=outer.get(spec.name, _TABLE)) for spec in used)
-            parts.append(_Part(plan, tuple(named)))
+            names = (outer.get(spec.name, _TABLE_SPEC.name) for spec in used)
+            parts.append(_Part(plan, _named(used, names)))
         parts.sort(key=lambda part: not _counts(part.plan))
         if problem.contract is not Contract.STATIC and len(parts) > 1 and _counts(parts[1].plan):
             raise RefusedError("two of its outputs are histograms, which may be refused late")
-        return cls(tuple(parts), problem)
+        return cls(tuple(parts), problem, (_TABLE_SPEC,) if len(whole) == 1 else ())
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
@@ -137,9 +143,10 @@ class Several(Plan):
             arguments = ", ".join(wrapping.arguments(self.problem, part.specs, "ASKED"))
             calls.append(f"if ((failed = part_{number}({arguments}))) return failed;")
         loops = ["int failed;"]
-        if any(spec.name == _TABLE for part in self.parts for spec in part.specs):
-            loops.append(f"const int {_TABLE}_extent_0 = {TABLE_BYTES};")
-            loops.append(f"uint8_t *{_TABLE} = scratch({TABLE_BYTES});")
+        for one in self.kept:
+            loops.append(f"const int {one.name}_extent_0 = {one.shape[-1]};")
+            kind = wrapping.element_type(one).removeprefix("const ")
+            loops.append(f"{kind} *{one.name} = scratch({one.payload_bytes});")
         for asked in (0,) if self.problem.contract is Contract.STATIC else (1, 0):
             loops += [one.replace("ASKED", str(asked)) for one in calls]
             loops += ["CHECKED"] if asked else []
@@ -161,11 +168,167 @@ class Several(Plan):
         ]
 
 
+@dataclass(frozen=True)
+class Turned(Several):
+    """A recurrence along rows: its inputs are turned, it goes down rows, and is turned back. Rows
+    that are too few to fill vectors are copied to more, of which the last are lost."""
+
+    accepted = "elements that follow from those before"
+
+    @classmethod
+    def of(cls, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> Self:
+        if problem.contract is not Contract.STATIC or program.scalars:
+            raise NoPlanError
+        steps = _Steps(program, specs, problem)
+        if sum(one.payload_bytes for one in steps.kept.values()) > _MOST_KEPT:
+            raise RefusedError("it takes too much memory to turn it")
+        parts = list[_Part]()
+        for own, used, names in steps.found:
+            plan = plan_for(own, used, problem)
+            if isinstance(plan, NoPlanError):
+                raise RefusedError(f"of its rows turned: {plan}")
+            parts.append(_Part(plan, _named(used, names)))
+        return cls(tuple(parts), problem, tuple(steps.kept.values()))
+
+
+class _Steps:
+    """What a recurrence along rows takes, turned: programs, with specs of their buffers and names
+    of these in C; and the arrays that they leave, by name."""
+
+    def __init__(self, program: Program, specs: Sequence[BufferSpec], problem: Problem) -> None:
+        self.found: list[tuple[Program, tuple[BufferSpec, ...], list[str]]] = []
+        self.kept: dict[str, BufferSpec] = {}
+        outer = _outer(program, specs)
+        program = spelled(program, {one.name: one.shape for one in specs})
+        stage, update, axis, loop = Following.of(program)
+        made, known = specs[-1], {one.name: one for one in specs}
+        if len(made.shape) != len(stage.axes) or (len(stage.axes), axis) != (2, 1):
+            raise NoPlanError
+        if any(spec.loose or any(spec.mins) for spec in specs):
+            raise RefusedError("its buffers are loose, or do not begin at 0")
+        sizes = program.sizes_at({one.name: one.shape for one in specs})
+        scope, (down, across) = Bounds(program, sizes).scope(), stage.places
+        ends = [Constant(scope.of(end).low, INDEX) for end in loop.bounds]
+        buffers = {one.name: one for one in program.inputs}
+        loads = loads_in(stage.values[0], *update.values)
+        turned = {
+            load.source
+            for load in loads
+            if load.source in buffers and len(load.indices) == 2 and load.indices[0] is down
+        }
+        each = [known[name].element_bytes for name in turned]
+        rows, width = made.shape
+        least = problem.target.vector_bytes // min([*each, made.element_bytes])
+        self._rows, self._shape = max(rows, least), (rows, width)
+        for name in sorted(turned):
+            self._turn(known[name], buffers[name], outer[name])
+
+        def there(node: Expr) -> Expr:
+            if isinstance(node, Variable) and node.name in sizes:
+                return Constant(sizes[node.name], INDEX)
+            if isinstance(node, Load) and (node.source in turned or stage.is_own(node)):
+                name = f"{node.source}_turned"
+                return Load(name, node.indices[::-1], node.type)
+            return node
+
+        given = [one for one in program.inputs if one.name not in turned]
+        arguments = [_array(f"{n}_turned", buffers[n], (width, self._rows)) for n in sorted(turned)]
+        axes = [
+            Loop(one.name, Constant(0, INDEX), Constant(extent, INDEX))
+            for one, extent in ((across, width), (down, self._rows))
+        ]
+        following = Update(
+            (Loop(loop.name, *ends), Loop(down.name)),
+            update.places[::-1],
+            tuple(rewritten(one, there) for one in update.values),
+        )
+        whole = Stage(
+            (f"{made.name}_turned",),
+            tuple(axes),
+            tuple(rewritten(one, there) for one in stage.values),
+            (following,),
+        )
+        own = _program((*arguments, *_fixed(given, known)), whole)
+        used = [self.kept[f"kept_{outer[name]}"] for name in sorted(turned)]
+        names = [one.name for one in used] + [outer[one.name] for one in given]
+        used = [
+            one._replace(name=f"{n}_turned") for n, one in zip(sorted(turned), used, strict=True)
+        ]
+        used += [known[one.name] for one in given]
+        back = made._replace(name=f"{made.name}_turned", shape=(width, self._rows), role="output")
+        self._keep(back, "kept_output")
+        self.found.append((own, (*used, back), [*names, "kept_output"]))
+        result = _array(back.name, stage, (width, self._rows))
+        self._back(back, result, made)
+
+    def _keep(self, spec: BufferSpec, name: str) -> None:
+        self.kept[name] = spec._replace(name=name, role="input")
+
+    def _turn(self, spec: BufferSpec, buffer: Buffer, outer: str) -> None:
+        """The input ``spec``, turned, with more rows if it has too few."""
+        if spec.shape[0] < self._rows:
+            source = _array(spec.name, buffer, spec.shape)
+            copy = spec._replace(name=f"{spec.name}_copy", role="output")
+            self._keep(copy._replace(shape=(self._rows, spec.shape[1])), f"copy_{outer}")
+            self.found.append((_copied(source, copy.name), (spec, copy), [outer, f"copy_{outer}"]))
+            spec = copy._replace(role="input", shape=(self._rows, spec.shape[1]))
+            outer_of = f"copy_{outer}"
+        else:
+            outer_of = outer
+        turned = spec._replace(name="turned", shape=spec.shape[::-1], role="output")
+        self._keep(turned, f"kept_{outer}")
+        source = _array(spec.name, buffer, spec.shape)
+        step = _copied(source, "turned", is_turned=True), (spec, turned)
+        self.found.append((*step, [outer_of, f"kept_{outer}"]))
+
+    def _back(self, spec: BufferSpec, result: Buffer, made: BufferSpec) -> None:
+        """The output of what is turned."""
+        back = spec._replace(role="input")
+        whole = made._replace(shape=(self._rows, made.shape[1]))
+        name = "output" if whole == made else "copy_output"
+        self.found.append(
+            (_copied(result, made.name, is_turned=True), (back, whole), ["kept_output", name])
+        )
+        if whole != made:
+            self._keep(whole, name)
+            some = made._replace(name="some", role="input")
+            source = _array("some", result, made.shape)
+            self.found.append((_copied(source, made.name), (some, made), [name, "output"]))
+
+
 KINDS: tuple[type[Plan], ...] = (
     *(Several, Turn, Histogram, Scan, Match, Product, Pointwise, Blocks, Transform, Gather, Filter),
-    *(Narrow, Stencil, Flat, Routed),
+    *(Narrow, Stencil, Flat, Routed, Recurrence, Turned),
 )
 """Plans; the first that reads a program makes its code."""
+
+
+def _array(name: str, like: Buffer | Stage, shape: Sequence[int]) -> Buffer:
+    """An input of ``shape`` with elements as those of ``like``."""
+    kind = like.type if isinstance(like, Buffer) else like.types[0]
+    low, high = (like.low, like.high) if isinstance(like, Buffer) else (kind.low, kind.high)
+    ends = tuple((Constant(0, INDEX), Constant(extent, INDEX)) for extent in shape)
+    return Buffer(name, kind, ends, low, high)
+
+
+def _fixed(buffers: Sequence[Buffer], specs: Mapping[str, BufferSpec]) -> list[Buffer]:
+    """``buffers`` of the shapes of their ``specs``."""
+    return [_array(one.name, one, specs[one.name].shape) for one in buffers]
+
+
+def _program(arguments: Sequence[Buffer], stage: Stage) -> Program:
+    return Program("part", (), tuple(arguments), (), (stage,), stage.arrays)
+
+
+def _copied(source: Buffer, name: str, *, is_turned: bool = False) -> Program:
+    """``source`` as ``name``; if it ``is_turned``, its rows as columns."""
+    axes = tuple(Loop(f"at_{n}", *ends) for n, ends in enumerate(source.axes))
+    load = source.at(*(axis.index for axis in axes))
+    return _program((source,), Stage((name,), axes[::-1] if is_turned else axes, (load,)))
+
+
+def _named(specs: Sequence[BufferSpec], names: Iterable[str]) -> tuple[BufferSpec, ...]:
+    return tuple(one._replace(name=name) for one, name in zip(specs, names, strict=True))
 
 
 def _counts(plan: Plan) -> bool:
