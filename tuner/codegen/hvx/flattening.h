@@ -19,6 +19,14 @@ INLINE void copy_bytes(uint8_t *restrict to, const uint8_t *restrict from, const
 /* `count` bytes again and again, `bytes` in all and what vectors have beyond. */
 static __attribute__((noinline)) void repeat(
     uint8_t *to, const uint8_t *from, const uint8_t *end, int count, int bytes) {
+    if (count < VECTOR_BYTES) {
+        V own = before(from, end);
+        for (int has = count; has < VECTOR_BYTES; has *= 2)
+            own = HVX(vmux)(HVX(pred_scalar2)(has), own, HVX(vror)(own, VECTOR_BYTES - has));
+        const int whole = VECTOR_BYTES / count * count;
+        for (int at = 0; at < bytes; at += whole) *(VU *)(to + at) = own;
+        return;
+    }
     copy_bytes(to, from, end, count);
     for (int has = count; has < bytes; has *= 2)
         for (int at = 0; at < at_most(has, bytes - has); at += VECTOR_BYTES)
