@@ -319,6 +319,18 @@ class Flat(Plan):
         return max(1, self.lanes // (self.step[1] * self.channels))
 
     @property
+    def is_single(self) -> bool:
+        """Whether a vector has one pixel of the output, and little else is done than to load what
+        its neighbours load as well."""
+        is_of_one = self.is_picked and self.step[1] > 1 and self.group == 1
+        return is_of_one and self.folded is not None
+
+    @property
+    def moved(self) -> int:
+        """Bytes of the input between what is computed together."""
+        return self.step[1] * self.channels if self.is_single else self.down
+
+    @property
     def down(self) -> int:
         """Bytes from the first pixel for a row of the output to that for the next."""
         return self.pitch * (1 if self.is_apart else self.step[0])
@@ -349,13 +361,14 @@ class Flat(Plan):
         heights = tuple(n for n in _CHOICES if n <= self.count)
         return (
             Knob(_WALK, self.walks, "rows are gone through by themselves, or all as one"),
-            Knob(_ROWS, heights, "rows that are computed together, if by themselves"),
+            Knob(_ROWS, heights, "rows, or else pixels, that are computed together"),
             *(one for one in clang.KNOBS if one.name == "llvm_pipeliner"),
         )
 
     @property
     def textbook(self) -> Mapping[str, KnobValue]:
-        return {_ROWS: self.knobs[1].choices[-1] if self.has_tables else 1}
+        are_many = self.has_tables or self.folded
+        return {_ROWS: self.knobs[1].choices[-1] if are_many else 1}
 
     def switches(self, config: Config) -> list[str]:
         return [*clang.NO_MERGED_LOADS, *_NO_PREDICATES, *super().switches(config)]
@@ -370,11 +383,16 @@ class Flat(Plan):
         rows = min(config.integer(_ROWS), self.count) if by_rows else 1
         if self.is_interleaved:
             rows = -(-rows // self.served) * self.served
+        pixels = min(config.integer(_ROWS), self.specs[-1].shape[1]) if self.is_single else 1
         tables = _Tables(self)
         block = _Block(self, tables, is_by_rows=is_by_rows)
-        stored = [block.bytes_of(self.pixel, row) for row in range(rows)]
-        apart = self.bytes_of_row
-        kind = "VU" if self.advance % self.lanes or (is_by_rows and apart % self.lanes) else "V"
+        stored = [block.bytes_of(self.pixel, row) for row in range(max(rows, pixels))]
+        apart = self.channels if self.is_single else self.bytes_of_row
+        kind = (
+            "VU"
+            if self.advance % self.lanes or (is_by_rows and self.bytes_of_row % self.lanes)
+            else "V"
+        )
         lines = [*block.lines]
         if self.is_picked and self.group > 1 and self.step[1] > 1:
             stored = [f"HVX(vrdelta)({one}, *(const V *)apart0)" for one in stored]
@@ -386,7 +404,7 @@ class Flat(Plan):
             "}",
         ]
         before = [path.read_text() for path in _FUNCTIONS]
-        loops = [*self._inputs(), *tables.made(), *self._bands(is_by_rows, rows)]
+        loops = [*self._inputs(), *tables.made(), *self._bands(is_by_rows, rows, pixels)]
         return "\n".join(loops), "\n".join([*before, *self._copying(), *computed])
 
     # Loops
@@ -403,7 +421,7 @@ class Flat(Plan):
             end = max(size, self.lanes)
             yield f"const uint8_t *const end{number} = bytes{number} + {end};"
 
-    def _bands(self, is_by_rows: bool, rows: int) -> Iterator[str]:
+    def _bands(self, is_by_rows: bool, rows: int, pixels: int) -> Iterator[str]:
         height, apart = self.specs[-1].shape[0], self.bytes_of_row
         top, left = self.first
         yield from self._scratch(rows * apart if is_by_rows else self.count * self.pitch)
@@ -442,7 +460,7 @@ class Flat(Plan):
             yield f"const int room = ({height} - first - row) * {apart};"
             beyond = (apart - 1) // self.advance * self.advance + self.block * self.lanes
             yield f"uint8_t *to = room < {(rows - 1) * apart + beyond} ? made : own;"
-            yield from self._walked(apart, "from", "to")
+            yield from self._walked(apart, "from", "to", pixels)
             some = f"at_most({rows}, {self.count} - row)"
             yield f"if (to == made) store_rows(own, made, {apart}, {apart}, {some}, room);"
             yield "}"
@@ -478,13 +496,16 @@ class Flat(Plan):
             yield "const V around = HVX(vd0)();"
         yield "CHECKED"
 
-    def _walked(self, count: int, source: str, made: str) -> Iterator[str]:
-        """Computes so many bytes."""
+    def _walked(self, count: int, source: str, made: str, pixels: int = 1) -> Iterator[str]:
+        """Computes so many bytes, some ``pixels`` of windows together where each is by itself."""
         last = (count - 1) // self.advance * self.advance
         channels = self.channels
         if self.is_picked and self.step[1] > 1:  # what is beyond one's pixels is the next one's
-            yield f"for (int at = 0; at <= {last}; at += {self.advance})"
+            moved = pixels * self.advance
+            yield f"for (int n = 0; n <= {last}; n += {moved}) {{"
+            yield f"const int at = at_most(n, {last + self.advance - moved});"
             yield f"computed({source} + at * {self.step[1]}, tables, 0, {made} + at);"
+            yield "}"
             return
         # Channels at which vectors begin, or their places in a block, go round.
         size, lanes = self.block * self.lanes, self.lanes
@@ -782,7 +803,7 @@ class _Block:
         plan = self._plan
         if plan.is_interleaved:
             raise NoPlanError("its windows are more than sums of products")
-        place = plan.place(sample) + row * plan.down
+        place = plan.place(sample) + row * plan.moved
         at = place if plan.is_apart else plan.lead + place
         kind = "V" if self._is_aligned and at % plan.lanes == 0 else "VU"
         return self._named("V", f"*(const {kind} *)(in + {place})")
