@@ -1,10 +1,12 @@
 """Jobs of data movement and reduction: plain loops in C beside the best that a search finds.
 
 What people do between filters: arrays turned and interleaved, blocks compared, running sums,
-counts, gathers, transforms. Prints model cycles on the default target, contract static, caches
-warm: of the program's own loops in C, by clang without and with its vectorizer (the better counts),
-of the first config of the generator that has the best, and of the best. Spellings of one job stand
-below one another. It fails if a best is behind the C, or a spelling a tenth behind another.
+counts, recurrences, gathers, transforms. Prints model cycles on the default target, contract
+static, caches warm: of the program's own loops in C, by clang without and with its vectorizer (the
+better counts), of an expert's first try in intrinsics where there was one, verified in the same
+simulator, of the first config of the generator that has the best, and of the best. Spellings of one
+job stand below one another. It fails if a best is behind the C, or a tenth behind the expert, or a
+spelling a tenth behind another.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from tuner.records.candidate import Measurement, Problem
 
 _C = "c-autovec"
 _APART = 1.1
-"""Of spellings of one job."""
+"""Of spellings of one job, and of an expert."""
 _X, _Y, _C_AXIS = hl.Var("x"), hl.Var("y"), hl.Var("c")
 
 
@@ -40,11 +42,15 @@ def _image(name: str = "image", kind: hl.Type | None = None, dimensions: int = 2
     return hl.ImageParam(kind or hl.UInt(8), dimensions, name)
 
 
-def transpose() -> hl.Func:
+def turned(kind: hl.Type) -> Callable[[], hl.Func]:
     """Rows become columns."""
-    out = hl.Func("out")
-    out[_X, _Y] = _image()[_Y, _X]
-    return out
+
+    def make() -> hl.Func:
+        out = hl.Func("out")
+        out[_X, _Y] = _image("image", kind)[_Y, _X]
+        return out
+
+    return make
 
 
 def interleave() -> hl.Func:
@@ -154,6 +160,75 @@ def correlation() -> hl.Func:
     return out
 
 
+def channels(*, are_inner: bool) -> Callable[[], hl.Func]:
+    """Channels that lie together apart (NHWC to NCHW), or the way back."""
+
+    def make() -> hl.Func:
+        image, out = _image(dimensions=3), hl.Func("out")
+        there, here = (_C_AXIS, _X, _Y), (_X, _Y, _C_AXIS)
+        out[here if are_inner else there] = image[there if are_inner else here]
+        return out
+
+    return make
+
+
+def recursive(*, along: bool) -> Callable[[], hl.Func]:
+    """A filter of one pole along rows or down columns: values go a quarter nearer to pixels."""
+
+    def make() -> hl.Func:
+        image, out = _image(), hl.Func("out")
+        over = hl.RDom([(1, (_ROWS["x"] if along else _ROWS["y"]) - 1)], "over")
+        at, before = ((over, _Y), (over - 1, _Y)) if along else ((_X, over), (_X, over - 1))
+        out[_X, _Y] = hl.i16(image[_X, _Y]) << 6
+        out[at] = hl.i16((hl.i32(out[before]) * 3 + hl.i32(out[at]) + 2) >> 2)
+        return out
+
+    return make
+
+
+def greatest() -> hl.Func:
+    """The greatest pixel of a row so far."""
+    image, out, over = _image(), hl.Func("out"), hl.RDom([(1, _ROWS["x"] - 1)], "over")
+    out[_X, _Y] = image[_X, _Y]
+    out[over, _Y] = hl.max(out[over - 1, _Y], out[over, _Y])
+    return out
+
+
+def resized() -> hl.Func:
+    """Rows half as long again, each pixel between the two next to it."""
+    image, out = _image(), hl.Func("out")
+    at, last = (4 * _X - 1) * 128 // 6, image.width() - 1
+    left, right = (hl.u16(image[hl.clamp(at // 128 + n, 0, last), _Y]) for n in (0, 1))
+    weight = hl.u16(at % 128)
+    out[_X, _Y] = hl.u8(((128 - weight) * left + weight * right + 64) >> 7)
+    return out
+
+
+def nearer_bits() -> hl.Func:
+    """How many bits differ."""
+    out = hl.Func("out")
+    out[_X, _Y] = hl.popcount(_image("own")[_X, _Y] ^ _image("other")[_X, _Y])
+    return out
+
+
+def packed_twelve() -> hl.Func:
+    """Raw pixels of 12 bits, two in three bytes, as halfwords."""
+    raw, out = _image("raw"), hl.Func("out")
+    first = _X // 2 * 3
+    low = hl.u16(raw[first + 2, _Y]) >> hl.u16(4 * (_X % 2))
+    out[_X, _Y] = hl.u16(raw[first + _X % 2, _Y]) << 4 | low & 15
+    return out
+
+
+def to_yuyv() -> hl.Func:
+    """Planes of luma and half of chroma to pixels in pairs."""
+    luma, u, v = (_image(name) for name in ("luma", "u", "v"))
+    each = [luma[_X // 2, _Y], u[_X // 4, _Y], luma[_X // 2, _Y], v[_X // 4, _Y]]
+    out = hl.Func("out")
+    out[_X, _Y] = hl.mux(_X % 4, each)
+    return out
+
+
 def packed() -> hl.Func:
     """Raw pixels of 10 bits, four in five bytes, as halfwords."""
     raw, out = _image("raw"), hl.Func("out")
@@ -165,34 +240,53 @@ def packed() -> hl.Func:
 
 @dataclass(frozen=True)
 class Job:
-    """A pipeline at a size. Those of one ``kind`` are spellings of one job."""
+    """A pipeline at a size. Those of one ``kind`` are spellings of one job. ``expert`` are the
+    model cycles of an expert's first try, if there was one."""
 
     make: Callable[[], hl.Func | hl.Pipeline]
     sizes: Mapping[str, int]
     kind: str = ""
+    expert: int | None = None
 
 
 _ROWS = {"x": 512, "y": 128, "c": 3}
 JOBS = {
-    "transpose": Job(transpose, {"x": 512, "y": 512}),
-    "planes to RGB": Job(interleave, _ROWS),
-    "RGB to planes, index": Job(planes("index"), _ROWS, "RGB to planes"),
-    "RGB to planes, mux": Job(planes("mux"), _ROWS, "RGB to planes"),
-    "RGB to planes, select": Job(planes("select"), _ROWS, "RGB to planes"),
-    "RGB to NV12": Job(nv12, {"x": 512, "y": 128, "chroma_c": 2, "chroma_x": 256, "chroma_y": 64}),
-    "16x16 differences": Job(
-        differences, {"shift_x": 17, "shift_y": 17, "block_x": 16, "block_y": 4}
+    "transpose": Job(turned(hl.UInt(8)), {"x": 512, "y": 512}, expert=13_323),
+    "transpose, i16": Job(turned(hl.Int(16)), {"x": 256, "y": 256}),
+    "NHWC to NCHW": Job(channels(are_inner=True), {"c": 64, "x": 56, "y": 56}),
+    "NCHW to NHWC": Job(channels(are_inner=False), {"c": 64, "x": 56, "y": 56}),
+    "2 planes together": Job(channels(are_inner=False), {**_ROWS, "c": 2}),
+    "4 planes together": Job(channels(are_inner=False), {**_ROWS, "c": 4}),
+    "4 channels apart": Job(channels(are_inner=True), {**_ROWS, "c": 4}),
+    "planes to RGB": Job(interleave, _ROWS, expert=6_174),
+    "RGB to planes, index": Job(planes("index"), _ROWS, "RGB to planes", 5_144),
+    "RGB to planes, mux": Job(planes("mux"), _ROWS, "RGB to planes", 5_144),
+    "RGB to planes, select": Job(planes("select"), _ROWS, "RGB to planes", 5_144),
+    "RGB to NV12": Job(
+        nv12, {"x": 512, "y": 128, "chroma_c": 2, "chroma_x": 256, "chroma_y": 64}, expert=8_846
     ),
-    "FIR of 32 taps, i16": Job(fir, {"x": 16384}),
-    "mean of 2x2": Job(pipelines.pooling, {"x": 512, "y": 256}),
+    "16x16 differences": Job(
+        differences, {"shift_x": 17, "shift_y": 17, "block_x": 16, "block_y": 4}, expert=104_043
+    ),
+    "FIR of 32 taps, i16": Job(fir, {"x": 16384}, expert=9_546),
+    "mean of 2x2": Job(pipelines.pooling, {"x": 512, "y": 256}, expert=4_740),
     "product, u8": Job(product(hl.UInt(8)), {"x": 100, "y": 100, "a_0": 100}),
     "product, u16": Job(product(hl.UInt(16)), {"x": 100, "y": 100, "a_0": 100}),
-    "histogram": Job(histogram, {"value": 256, "image_0": 512, "image_1": 256}),
+    "histogram": Job(histogram, {"value": 256, "image_0": 512, "image_1": 256}, expert=1_282),
     "integral image": Job(pipelines.integral, {"x": 512, "y": 64}),
-    "remap by tables": Job(pipelines.warp, {"x": 512, "y": 64, "image_0": 512, "image_1": 64}),
-    "8x8 transforms, i16": Job(transform, {"u": 8, "v": 8, "at_x": 64, "at_y": 16}),
-    "correlation with 16x16": Job(correlation, {"x": 512, "y": 64}),
+    "remap by tables": Job(
+        pipelines.warp, {"x": 512, "y": 64, "image_0": 512, "image_1": 64}, expert=20_925
+    ),
+    "8x8 transforms, i16": Job(transform, {"u": 8, "v": 8, "at_x": 64, "at_y": 16}, expert=31_439),
+    "correlation with 16x16": Job(correlation, {"x": 512, "y": 64}, expert=44_267),
     "RAW10 to u16": Job(packed, {"x": 1024, "y": 64}),
+    "RAW12 to u16": Job(packed_twelve, {"x": 1024, "y": 64}),
+    "planes to YUYV": Job(to_yuyv, {"x": 2048, "y": 64}),
+    "one pole along rows": Job(recursive(along=True), {"x": 512, "y": 128}),
+    "one pole down columns": Job(recursive(along=False), {"x": 512, "y": 128}),
+    "greatest so far": Job(greatest, {"x": 512, "y": 128}),
+    "rows half as long again": Job(resized, {"x": 1023, "y": 64, "image_0": 683}),
+    "bits that differ": Job(nearer_bits, {"x": 512, "y": 128}),
 }
 
 
@@ -214,7 +308,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace, report: Report) -> None:
     """Tunes the jobs, and tells a row for each."""
-    report.table({"job": "", "C": ",", "first": ",", f"best of {given.trials}": ",", "by": ""})
+    columns = {"job": "", "C": ",", "expert": ",", "first": ","}
+    report.table({**columns, f"best of {given.trials}": ",", "by": ""})
     spellings: dict[str, list[int]] = {}
     for name in given.names:
         job = JOBS[name]
@@ -225,19 +320,20 @@ def run(given: argparse.Namespace, report: Report) -> None:
         result = tuner.tune(kernel, job.sizes, store=MemoryStore(), **searched_with(given))
         best = result.best
         if best is None or best.measurement is None:
-            report.row(name, plain.cycles if plain else None, None, None, "-")
+            report.row(name, plain.cycles if plain else None, job.expert, None, None, "-")
             report.fault(f"{name}: no candidate is right")
             continue
         by = best.config.get(GENERATOR, given.generator)
         own = [one for one in result.trials if one.config.get(GENERATOR, given.generator) == by]
         first = next((one.measurement for one in own if one.measurement), None)
         cycles = best.measurement.cycles
-        report.row(
-            name, plain.cycles if plain else None, first.cycles if first else None, cycles, str(by)
-        )
+        others = plain.cycles if plain else None, job.expert, first.cycles if first else None
+        report.row(name, *others, cycles, str(by))
         spellings.setdefault(job.kind or name, []).append(cycles)
         if plain and plain.cycles < cycles:
             report.fault(f"{name}: plain C is ahead")
+        if job.expert and cycles > _APART * job.expert:
+            report.fault(f"{name}: an expert is ahead")
     for kind, found in spellings.items():
         if max(found) > _APART * min(found):
             report.fault(f"{kind}: its spellings take {min(found):,} to {max(found):,}")

@@ -27,5 +27,5 @@ def test_rows_have_plain_c_beside_the_best(capsys):
     assert harness.run("jobs", ["--trials", "4", "--workers", "1", *spellings]) == 0
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if "RGB" in line]
     assert len(rows) == len(spellings)
-    for _, plain, _, best, _ in rows:
+    for _, plain, _, _, best, _ in rows:
         assert int(best.replace(",", "")) < int(plain.replace(",", ""))
