@@ -2,8 +2,8 @@
 
 A portfolio's space is that of Halide's schedules with the knob ``generator`` before them: Halide's
 own LLVM, clang on Halide's IR with its switches, or instead of a schedule, for kernels that state
-their program, its loops as plain C, and for stencils, products and layers HVX intrinsics, each with
-knobs of its own. So a config says by itself what makes its code, and all that works on configs
+their program, its loops as plain C, and for many kinds of them and for layers HVX intrinsics, each
+with knobs of its own. So a config says by itself what makes its code, and all that works on configs
 (samplers, resumed jobs, transfer, schedules with their provenance) works on it.
 
 Few trials are wasted on alternatives that do not pay: the search begins with one config of each,

@@ -90,8 +90,9 @@ class TestHvx(GeneratorConformance):
 
 class TestIntrinsics(GeneratorConformance):
     name = "intrinsics"
-    kernel = "gemm_u8"
-    params: ClassVar[dict[str, int]] = {"m": 9, "n": 140, "k": 18}
+    kernel = "conv2d_u8"
+    params: ClassVar[dict[str, int]] = {"height": 8, "width": 8, "channels_in": 16}
+    contracts = (Contract.STATIC,)
 
 
 class TestHalideAuto(GeneratorConformance):

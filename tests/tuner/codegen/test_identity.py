@@ -132,7 +132,7 @@ def test_the_default_pipeliner_is_compiled_where_a_deep_one_fails():
 @pytest.mark.parametrize(
     ("kernel", "generators", "params"),
     [
-        ("gemm_u8_packed", ("intrinsics",), {"m": 12, "n": 96, "k": 64}),
+        ("conv2d_u8", ("intrinsics",), {"height": 8, "width": 8, "channels_in": 16}),
         ("rgb_to_gray_u8", ("hvx", "halide-clang"), {"width": 256, "height": 16}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Kernels in intrinsics against their references: odd shapes, every tile, several contracts."""
+"""Layers in intrinsics against their references: odd shapes, every tile."""
 
 from __future__ import annotations
 
@@ -38,27 +38,6 @@ def measured(generator: IntrinsicsGenerator, problem: Problem, **knobs: KnobValu
     artifact = generator.compile(Candidate(problem, config, generator.name))
     with QemuMeasurer() as measurer:
         return measurer.measure(problem, artifact).measurement
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("contract", [Contract.NONE, Contract.STATIC])
-@pytest.mark.parametrize("kernel", ["gemm_i8", "gemm_u8_packed"])
-@pytest.mark.parametrize(("m", "n", "k"), [(7, 257, 129), (3, 1, 200)])
-def test_products_of_any_shape_are_right(generator, kernel, contract, m, n, k):
-    assert measured(generator, problem_of(kernel, contract, m=m, n=n, k=k)).verified
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "knobs",
-    [
-        {"reg_rows": 8, "reg_vectors": 2, "reg_pairs": 2, "reg_end": "held"},
-        {"reg_rows": 3, "reg_vectors": 3, "reg_walk": "panels", "reg_fetch": "off"},
-    ],
-)
-def test_every_kind_of_tile_is_right(generator, knobs):
-    for contract in (Contract.STATIC, Contract.NONE):
-        assert measured(generator, problem_of("gemm_i8", contract, m=37, n=200, k=64), **knobs)
 
 
 @pytest.mark.slow

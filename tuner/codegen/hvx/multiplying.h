@@ -7,6 +7,8 @@
    of A of the next one come into L1 (dcfetch), and rows of B into L2 (l2fetch). The last rows and
    columns begin where they end with the matrix.
 
+   A B that is PACKED has the vectors of each step as a row, and is read IN_PLACE where it may be.
+
    Of signed elements half the range is added, to B or to both, and what that adds to sums is taken
    away: it depends on sums of rows of A and of columns of B. */
 #define INLINE static inline __attribute__((always_inline))
@@ -15,6 +17,8 @@
 #define rounded_up(value, multiple) (((value) + (multiple) - 1) / (multiple) * (multiple))
 enum { WORDS = VECTOR_BYTES / 4, STEP_BYTES = STEP * ELEMENT_BYTES, MOST_STRIDE = 0xFFFF };
 enum { L1_LINE_BYTES = 32 };
+/* Of B: rows of a step, and bytes of a column in one. */
+enum { ROWS_OF_STEP = PACKED ? 1 : STEP, COLUMN_BYTES = PACKED ? STEP_BYTES : ELEMENT_BYTES };
 
 /* How the columns of a panel are stored: as whole vectors, on their boundaries if rows of C are;
    as such that begin anywhere; or, of a C that is narrower, in part. */
@@ -68,10 +72,19 @@ static const uint8_t *of_a_vector(const uint8_t *from, const uint8_t **end, uint
     return room;
 }
 
+/* Vectors of B from one step of a panel to the next, and from one panel to the next. */
+INLINE int to_next_step(const struct product *p, const int columns) {
+    return IN_PLACE ? p->b_stride / VECTOR_BYTES : columns;
+}
+INLINE int to_next_panel(const struct product *p, const int columns) {
+    return IN_PLACE ? columns : p->steps * columns;
+}
+
 INLINE void load(
     struct tile *t, const struct product *p, const int rows, const int columns, const uint8_t *a,
     const V *b, const int step) {
-    UNROLLED for (int c = 0; c < columns; ++c) t->vectors[c] = b[step * columns + c];
+    UNROLLED for (int c = 0; c < columns; ++c) t->vectors[c] =
+        b[step * to_next_step(p, columns) + c];
     UNROLLED for (int r = 0; r < rows; ++r) {
         const uint8_t *at = a + r * p->a_stride + STEP_BYTES * step;
         if (STEP == 1)
@@ -131,24 +144,27 @@ INLINE void store(
 }
 
 /* What vectors of a step are made of: STEP rows of B, of which `there` exist, or the others count as
-   zeros; or vectors of halfwords of one. Where they do not lie `inside`, nothing beyond B is read. */
-enum { LOADED = STEP > 1 ? STEP : (COLUMNS + 1) / 2 };
+   zeros; or vectors of one, of halfwords or as they are. Where they do not lie `inside`, nothing beyond
+   B is read. */
+enum { LOADED = PACKED ? COLUMNS : STEP > 1 ? STEP : (COLUMNS + 1) / 2 };
 INLINE void load_rows(
     V loaded[LOADED], const struct product *p, const int columns, const uint8_t *b,
     const int inside, const int is_aligned, const int there) {
-    const int count = STEP > 1 ? STEP : (columns + 1) / 2;
+    const int count = PACKED ? columns : STEP > 1 ? STEP : (columns + 1) / 2;
     UNROLLED for (int i = 0; i < count; ++i) {
-        const uint8_t *from = b + (STEP > 1 ? i * p->b_stride : i * VECTOR_BYTES);
-        if (STEP > 1 && i >= there)
+        const uint8_t *from = b + (ROWS_OF_STEP > 1 ? i * p->b_stride : i * VECTOR_BYTES);
+        if (ROWS_OF_STEP > 1 && i >= there)
             loaded[i] = HVX(vd0)();
         else
             loaded[i] = inside ? vector_at(from, is_aligned) : before(p->b_end, from);
-        if (FLIP_B && (STEP == 1 || i < there)) loaded[i] ^= HVX(lvsplatw)(FLIP_B);
+        if (FLIP_B && (ROWS_OF_STEP == 1 || i < there)) loaded[i] ^= HVX(lvsplatw)(FLIP_B);
     }
 }
 
 INLINE void make_vectors(const V loaded[LOADED], V *vectors, const int columns) {
-#if STEP > 1
+#if PACKED
+    UNROLLED for (int c = 0; c < columns; ++c) vectors[c] = loaded[c];
+#elif STEP > 1
     const W low = HVX(vshuffvdd)(loaded[1], loaded[0], -1);
     const W high = HVX(vshuffvdd)(loaded[3], loaded[2], -1);
     const W first = HVX(vshuffvdd)(HVX(lo)(high), HVX(lo)(low), -2);
@@ -192,39 +208,43 @@ INLINE void first_tile(
         column_sums[c] = HVX(vd0)();
         UNROLLED for (int r = 0; r < rows; ++r) t.sums[r][c] = HVX(vd0)();
     }
-    const int reach = STEP > 1 ? VECTOR_BYTES : (columns + 1) / 2 * VECTOR_BYTES;
-    const int is_whole = columns * WORDS * ELEMENT_BYTES % VECTOR_BYTES == 0;
+    const int reach = PACKED     ? columns * VECTOR_BYTES
+                      : STEP > 1 ? VECTOR_BYTES
+                                 : (columns + 1) / 2 * VECTOR_BYTES;
+    const int is_whole = columns * WORDS * COLUMN_BYTES % VECTOR_BYTES == 0;
     const int is_aligned = kind == WHOLE && B_ALIGNED && is_whole;
-    const uint8_t *a = p->a, *b = p->b + ELEMENT_BYTES * x;
+    const uint8_t *a = p->a, *b = p->b + COLUMN_BYTES * x;
     const int beyond = (int)(p->b_end - b) - reach;
-    const int inside = beyond < 0 ? 0 : at_most(beyond / p->b_stride + 1, p->k) / STEP;
+    const int height = PACKED ? (p->k + STEP - 1) / STEP : p->k, to_next = ROWS_OF_STEP * p->b_stride;
+    const int inside = beyond < 0 ? 0 : at_most(beyond / p->b_stride + 1, height) / ROWS_OF_STEP;
     const int some = AHEAD ? AHEAD / STEP : inside;
     for (int step = 0; step < inside; step += some) {
         const int count = at_most(some, inside - step);
         if (AHEAD && p->b_stride <= MOST_STRIDE) {
             /* The rows that follow, or the first ones of the next panel. */
             const int has_more = step + some < inside;
-            const uint8_t *ahead = has_more ? b + AHEAD * p->b_stride
-                                            : p->b + ELEMENT_BYTES * (x + columns * WORDS);
-            const int height = at_most(AHEAD, has_more ? p->k - STEP * (step + some) : p->k);
-            const uint64_t box = (uint64_t)p->b_stride << 32 | (unsigned)reach << 16 | height;
+            const uint8_t *ahead =
+                has_more ? b + some * to_next : p->b + COLUMN_BYTES * (x + columns * WORDS);
+            const int left = has_more ? height - ROWS_OF_STEP * (step + some) : height;
+            const int down = at_most(ROWS_OF_STEP * some, left);
+            const uint64_t box = (uint64_t)p->b_stride << 32 | (unsigned)reach << 16 | down;
             if (ahead + reach <= p->b_end) __builtin_HEXAGON_Y5_l2fetch((void *)ahead, box);
         }
         load_rows(loaded, p, columns, b, 1, is_aligned, STEP);
-        _Pragma("clang loop unroll_count(2)") for (int n = 0; n < count; ++n) {
+        _Pragma("clang loop unroll_count(4)") for (int n = 0; n < count; ++n) {
             V own[LOADED];
             UNROLLED for (int i = 0; i < LOADED; ++i) own[i] = loaded[i];
-            b += n + 1 < count ? STEP * p->b_stride : 0;
+            b += n + 1 < count ? to_next : 0;
             load_rows(loaded, p, columns, b, 1, is_aligned, STEP);
             packed = first_step(&t, column_sums, own, p, rows, columns, a, packed);
             a += STEP_BYTES;
         }
-        b += STEP * p->b_stride;
+        b += to_next;
     }
     ROLLED for (int left = p->k - STEP * inside; left > 0; left -= STEP) {
         load_rows(loaded, p, columns, b, 0, 0, left);
         packed = first_step(&t, column_sums, loaded, p, rows, columns, a, packed);
-        a += STEP_BYTES, b += STEP * p->b_stride;
+        a += STEP_BYTES, b += to_next;
     }
     if (packed)
         for (int step = (p->k + STEP - 1) / STEP; step < p->steps; ++step)
@@ -253,14 +273,15 @@ static void fetch_all(const struct product *p) {
             __builtin_prefetch(p->a + y * p->a_stride + at);
 }
 
-/* The other tiles of `panels` at column x, whose vectors begin at `packed`. */
+/* The other tiles of `panels` at column x, whose vectors begin at `packed`; if they are in place, all
+   tiles. */
 INLINE void other_tiles(
     const struct product *p, const int rows, const int columns, int x, const int panels,
     const int kind, const V *packed) {
     struct tile t;
-    const int groups = p->steps / GROUP;
-    if (p->m <= rows) return;
-    int y = at_most(rows, p->m - rows), panel = 0;
+    const int groups = p->steps / GROUP, first = IN_PLACE ? 0 : rows;
+    if (p->m <= first) return;
+    int y = at_most(first, p->m - rows), panel = 0;
     const uint8_t *a = p->a + y * p->a_stride;
     const V *b = packed;
     load(&t, p, rows, columns, a, b, 0);
@@ -269,14 +290,14 @@ INLINE void other_tiles(
     /* Panels share the rows to fetch, if it is known how many they are: loops must be unrolled. */
     const int shares = __builtin_constant_p(panels) ? panels : 1;
     const int fetched = FETCHES ? (rows + shares - 1) / shares : 0;
-    for (int left = panels * ((p->m - 1) / rows); left; --left) {
+    for (int left = panels * ((p->m - first + rows - 1) / rows); left; --left) {
         const uint8_t *ahead = a + (rows + (shares > 1 ? panel * fetched : 0)) * p->a_stride;
         const int at = y, column = x + panel * columns * WORDS;
         /* Behind the last tile: some tile again, whose products are not used. */
         const int is_last = panel == panels - 1;
         panel = is_last ? 0 : panel + 1;
         y = is_last ? at_most(y + rows, p->m - rows) : y;
-        const V *next_b = is_last ? packed : b + p->steps * columns;
+        const V *next_b = is_last ? packed : b + to_next_panel(p, columns);
         const uint8_t *next_a = p->a + y * p->a_stride;
         for (int group = 1; group < groups; ++group) {
             UNROLLED for (int step = 1; step <= GROUP; ++step) {
@@ -284,7 +305,7 @@ INLINE void other_tiles(
                 multiply(&t, rows, columns, step % 2, 0);
                 load(&t, p, rows, columns, a, b, step + 1);
             }
-            a += STEP_BYTES * GROUP, b += GROUP * columns, ahead += STEP_BYTES * GROUP;
+            a += STEP_BYTES * GROUP, b += GROUP * to_next_step(p, columns), ahead += STEP_BYTES * GROUP;
         }
         UNROLLED for (int step = 1; step < GROUP; ++step) {
             fetch(p, fetched, step, ahead);
@@ -305,6 +326,10 @@ INLINE void other_tiles(
 INLINE void panels_at(
     const struct product *p, const int rows, const int columns, int x, const int panels,
     const int kind, V *packed) {
+    if (IN_PLACE) {
+        other_tiles(p, rows, columns, x, panels, kind, (const V *)p->b + x / WORDS);
+        return;
+    }
     for (int panel = 0; panel < panels; ++panel)
         first_tile(
             p, rows, columns, x + panel * columns * WORDS, kind,
@@ -358,6 +383,12 @@ static void copy_a(
     for (; y < m; ++y)
         for (int at = 0; at < bytes; at += VECTOR_BYTES)
             *to++ = before(end, a + y * a_stride + at) ^ flip;
+#if PACKED
+    /* Behind the elements of a row are zeros, for its last step is multiplied with anything. */
+    const int vectors = (bytes + VECTOR_BYTES - 1) / VECTOR_BYTES;
+    const V mask = first_bytes(bytes - (vectors - 1) * VECTOR_BYTES);
+    for (y = m - first; y; --y, to -= vectors) to[-1] = HVX(vand)(to[-1], mask);
+#endif
 }
 
 /* The sums of each of WORDS vectors: neighbours are added in a tree. */
@@ -385,17 +416,28 @@ INLINE V added_elements(V sum, V some) {
 #endif
 }
 
-/* What is added to the sums of each row, by the copied rows of A. */
-static void sum_rows(const struct product *p, V *parts, V *terms) {
-    const int bytes = ELEMENT_BYTES * p->k, last = (bytes - 1) / VECTOR_BYTES;
-    const V mask = first_bytes(bytes - last * VECTOR_BYTES);
+/* The sum of a row of A in words; if it is not `whole`, its vectors do not lie in memory up to `end`. */
+INLINE V sum_of_row(const uint8_t *row, const uint8_t *end, int whole, int bytes) {
+    const int last = (bytes - 1) / VECTOR_BYTES * VECTOR_BYTES;
+    V sum = HVX(vd0)();
+    for (int at = 0; at < last; at += VECTOR_BYTES)
+        sum = added_elements(sum, (V) * (const VU *)(row + at));
+    const V some = whole ? (V) * (const VU *)(row + last) : before(end, row + last);
+    return added_elements(sum, HVX(vand)(some, first_bytes(bytes - last)));
+}
+
+/* What is added to the sums of each row. The first `whole` ones lie in memory with all vectors. */
+static void sum_rows(const struct product *p, int whole, V *parts, V *terms) {
+    const int bytes = ELEMENT_BYTES * p->k;
+    const uint8_t *end = p->a + (p->m - 1) * p->a_stride + bytes;
     for (int y = 0; y < p->m; y += WORDS) {
-        _Pragma("clang loop unroll_count(4)") for (int r = 0; r < WORDS; ++r) {
-            const V *row = (const V *)(p->a + at_most(y + r, p->m - 1) * p->a_stride);
-            V sum = HVX(vd0)();
-            for (int n = 0; n < last; ++n) sum = added_elements(sum, row[n]);
-            parts[r] = added_elements(sum, HVX(vand)(row[last], mask));
-        }
+        const uint8_t *a = p->a + y * p->a_stride;
+        if (y + WORDS <= whole)
+            _Pragma("clang loop unroll_count(4)") for (int r = 0; r < WORDS; ++r) parts[r] =
+                sum_of_row(a + r * p->a_stride, end, 1, bytes);
+        else
+            for (int r = 0; r < at_most(WORDS, p->m - y); ++r) parts[r] =
+                sum_of_row(a + r * p->a_stride, end, y + r < whole, bytes);
         *terms++ = tree_of_32(parts) * HVX(lvsplatw)(p->row_by);
     }
 }

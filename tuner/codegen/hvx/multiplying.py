@@ -21,10 +21,11 @@ from tuner.problem.buffers import BufferSpec, layout_of
 from tuner.problem.contract import Contract
 from tuner.program import Program
 from tuner.program.bounds import Bounds
-from tuner.program.expressions import Constant, Expr, Load, Variable
+from tuner.program.expressions import Binary, Constant, Expr, Load, Variable
 from tuner.program.inlining import inlined, is_copy
+from tuner.program.intervals import Scope
 from tuner.program.loops import Stage
-from tuner.program.types import I8, I16, I32, U8, U16, U32, Type
+from tuner.program.types import I8, I16, I32, INDEX, U8, U16, U32, Type
 from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
 
@@ -33,12 +34,14 @@ _ENDED = "/* What becomes of sums comes here. */"
 _TILE, _GROUP, _WALK = "hvx_tile", "hvx_steps", "hvx_walk"
 _FETCH, _AHEAD, _LAST, _ORDER = "hvx_fetch", "hvx_ahead", "hvx_last", "hvx_order"
 _ROWS, _VECTORS, _GROUPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16), (1, 2, 3, 4), (2, 4, 8)
-_MOST_SUMS, _USUAL_SUMS = 24, 16
+_MOST_SUMS, _USUAL_SUMS, _USUAL_ROWS = 24, 16, 12
 """Vectors of sums: the others of 32 registers hold what they are made of."""
 _AHEADS = (0, 32, 64)
 _ELEMENTS = (U8, I8, U16, I16)
 _MOST_SCRATCH = 12 << 20
 """Bytes of copies: a simulator's memory for them has 16 MiB."""
+_QUAD = 4
+"""Bytes that are added up in a word."""
 _MOST_FEW, _TREE, _MISSED = 8, 4, 8
 """Columns that may be summed up one by one; packets that adding up the words of one takes; and what
 it takes to read them in a row of B."""
@@ -66,12 +69,14 @@ _ALONG = {
 @dataclass(frozen=True)
 class Product(Plan):
     """The inputs of these numbers are ``a`` and ``b``, each row by row; sums are over ``depth``, a
-    number or an extent: that of the input, and its dimension."""
+    number or an extent: that of the input, and its dimension. If ``b`` ``is_packed``, four rows are
+    interleaved in one."""
 
     accepted = "products of matrices of 8 or 16 bits"
 
     a: int
     b: int
+    is_packed: bool
     depth: int | tuple[int, int]
     kinds: tuple[Type, Type]
     offsets: tuple[str, str]
@@ -98,8 +103,12 @@ class Product(Plan):
         turned = sorted(zip(axes, stage.places, strict=True))
         places: list[set[Expr | None]] = [{place} for _, place in turned]
         along: set[Expr | None] = {over[0].index}
-        sides = [steps_of(scope, one) if isinstance(one, Load) else [] for one in loads]
         wanted = [[*places[:-1], along], [along, places[-1]]]
+        packed = [_is_packed(scope, one, over[0].index, turned[-1][1]) for one in loads]
+        sides = [
+            wanted[1] if is_packed else steps_of(scope, one) if isinstance(one, Load) else []
+            for one, is_packed in zip(loads, packed, strict=True)
+        ]
         order = [sides.index(side) for side in wanted if side in sides]
         names = [one.name for one in program.inputs]
         sources = [one.source for n in order for one in [loads[n]] if isinstance(one, Load)]
@@ -113,6 +122,8 @@ class Product(Plan):
         kinds = program.inputs[a].type, program.inputs[b].type
         if kinds not in _PRODUCTS:
             raise RefusedError(f"it multiplies {kinds[0]} by {kinds[1]}")
+        if any(packed) and kinds[1].bits != U8.bits:
+            raise RefusedError("it takes halfwords by fours")
         if program.scalars:
             raise RefusedError("products of matrices have code without scalars")
         if any(spec.loose or any(spec.mins) for spec in specs):
@@ -123,16 +134,18 @@ class Product(Plan):
             raise RefusedError("it sums up no whole rows and columns")
         offsets = [by.text if by else "" for by in (parts[n][1] for n in order)]
         bias = start.text if start.is_each else ""
-        made = cls(
-            a, b, depth, kinds, (offsets[0], offsets[1]), bias, ending, tuple(specs), problem
-        )
+        taken = offsets[0], offsets[1]
+        made = cls(a, b, any(packed), depth, kinds, taken, bias, ending, tuple(specs), problem)
         made.require()
         return made
 
     def require(self) -> None:
         """Raises ``RefusedError`` where there is no code for it."""
         m, n, k = self.sizes
-        least = {self.a: (m, k), self.b: (k, n)}
+        quads = -(-k // _QUAD), _QUAD * n
+        least = {self.a: (m, k), self.b: quads if self.is_packed else (k, n)}
+        if self.is_packed and self._taken(0) and not (self.is_static and k % _QUAD == 0):
+            raise RefusedError("sums of its packed columns are not known")
         for number, extents in least.items():
             shape = self.specs[number].shape
             if any(one < other for one, other in zip(shape, extents[-len(shape) :], strict=True)):
@@ -161,7 +174,7 @@ class Product(Plan):
     @property
     def step(self) -> int:
         """Elements along a sum that one instruction adds up in a word."""
-        return 4 // self.element_bytes if self.element_bytes == 1 else 1
+        return _QUAD if self.element_bytes == 1 else 1
 
     @property
     def words(self) -> int:
@@ -193,7 +206,13 @@ class Product(Plan):
 
     @property
     def _lasts(self) -> tuple[str, ...]:
-        is_plain = not (self.bias or any(self.offsets) or self.ending.steps or self.ending.ends)
+        is_plain = not (
+            self.is_packed
+            or self.bias
+            or any(self.offsets)
+            or self.ending.steps
+            or self.ending.ends
+        )
         fits = self.is_static and 0 < self.few <= _MOST_FEW and is_plain
         return ("lanes", "along") if fits else ("lanes",)
 
@@ -219,6 +238,15 @@ class Product(Plan):
         steps = -(-k // self.step // _GROUPS[-1]) * _GROUPS[-1]
         panels = -(-n // (vectors * self.words)) if walks_rows else 1
         return copied + panels * steps * vectors * lanes
+
+    def _is_in_place(self, config: Config) -> bool:
+        """Whether all tiles read B, which is packed, where it lies."""
+        m, n, k = self.sizes
+        rows = int(config.text(_TILE).split("x")[0])
+        is_whole = n % self.words == 0 and k % (self.step * config.integer(_GROUP)) == 0
+        is_summed = self._taken(0) or self.bias or config.integer(_AHEAD)
+        is_plain = self.is_packed and self.is_static and not is_summed
+        return is_plain and is_whole and m > rows and self._is_aligned(self.b)
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
@@ -246,19 +274,25 @@ class Product(Plan):
     def textbook(self) -> Mapping[str, KnobValue]:
         m, n, k = self.sizes
         wide = self.vectors[-1]
-        fitting = [one for one in self.rows if one <= min(m, max(1, _USUAL_SUMS // wide))]
+        most = max(1, _USUAL_SUMS // wide)
+        most = m if m <= most else min(most, _USUAL_ROWS)
+        fitting = [one for one in self.rows if one <= most]
         # Two products are made at once.
         tall = max(fitting, key=lambda rows: (rows * wide % 2 == 0, rows))
         is_small = k * n * self.element_bytes <= self.problem.target.l2_bytes // 2
         is_known = self.is_static and self.step > 1
-        whole = [one for one in _GROUPS if k % (one * self.step) == 0]
         fetch = "no" if self._is_read_in_place and "all" in self._fetches else self._fetches[-1]
+        walk = "rows" if is_small and m > tall else "panels"
+        panels = n // (wide * self.words) if walk == "rows" and is_known else 1
+        # As many steps as lines of A are fetched in them: of rows that panels share.
+        fetched = -(-tall // max(1, panels)) if fetch == "ahead" else 0
+        least = fetched if is_known else _GROUPS[-1]
+        whole = [one for one in _GROUPS if k % (one * self.step) == 0] or [_GROUPS[0]]
         return {
             _TILE: f"{tall}x{wide}",
-            # Of known panels, few products between fetches; of others, few fetches.
-            _GROUP: _GROUPS[0] if is_known else max(whole, default=_GROUPS[0]),
-            _ORDER: "rows" if is_known else "columns",
-            _WALK: "rows" if is_small and m > tall else "panels",
+            _GROUP: next((one for one in whole if one >= least), whole[-1]),
+            _ORDER: "rows" if is_known and not self.is_packed else "columns",
+            _WALK: walk,
             _LAST: self._lasts[-1] if self._is_worth_it else self._lasts[0],
             _FETCH: fetch if m > tall else "no",
             _AHEAD: 0 if is_small else _AHEADS[-1],
@@ -291,6 +325,8 @@ class Product(Plan):
             "FETCHES": int(config.text(_FETCH) == "ahead"),
             "FETCHES_ALL": int(config.text(_FETCH) == "all"),
             "AHEAD": config.integer(_AHEAD),
+            "PACKED": int(self.is_packed),
+            "IN_PLACE": int(self._is_in_place(config)),
             "B_ALIGNED": int(self._is_aligned(self.b)),
             "C_ALIGNED": int(self._is_aligned(-1)),
             "FLIP_A": hex(half * 0x10001) if is_wide and a.is_signed else "0",
@@ -346,7 +382,10 @@ class Product(Plan):
         yield f".row_by = -{of_b}, .column_by = -{of_a},"
         yield f".column_more = (int)((unsigned){of_a} * (unsigned){of_b} * (unsigned)({k})),"
         yield "};"
-        wrong = [f"{a}_extent_0 < p.k", f"{b}_extent_0 < p.n", f"{b}_extent_1 < p.k"]
+        down, across = f"(p.k + {_QUAD - 1}) / {_QUAD}", f"{_QUAD} * p.n"
+        if not self.is_packed:
+            down, across = "p.k", "p.n"
+        wrong = [f"{a}_extent_0 < p.k", f"{b}_extent_0 < {across}", f"{b}_extent_1 < {down}"]
         wrong += [] if is_flat else [f"{a}_extent_1 < p.m"]
         each = {"bias": self.bias, "scales": self.ending.scale.text if self.ending.scale else ""}
         wrong += [f"{name}_extent_0 < p.n" for name in each.values() if name]
@@ -355,7 +394,7 @@ class Product(Plan):
         # Knowing it, LLVM adds up the address of each vector of a tile, which takes more packets
         # than to multiply.
         yield '__asm__("" : "+r"(p.c_stride));'
-        yield f"p.b_end = p.b + (p.k - 1) * p.b_stride + {size} * p.n;"
+        yield f"p.b_end = p.b + ({down} - 1) * p.b_stride + {size} * {across};"
         yield "uint8_t room[VECTOR_BYTES];"
         yield "p.b = of_a_vector(p.b, &p.b_end, room);"
         yield from self._few_columns(few) if few else ()
@@ -370,19 +409,21 @@ class Product(Plan):
         yield "p.steps = rounded_up((p.k + STEP - 1) / STEP, GROUP);"
         word = "2 * STEP_BYTES" if self.step > 1 else "STEP_BYTES"
         yield f"const int multiple = is_kept ? {word} : STEP_BYTES;"
-        yield "const int is_direct = !ROW_TERMS && !FLIP_A && p.a_stride % multiple == 0 &&"
-        yield "    (uintptr_t)p.a % multiple == 0 && p.k % (is_kept ? STEP * GROUP : STEP) == 0;"
+        yield f"const int bytes = {size} * p.k, whole = whole_rows(p.m, p.a_stride, bytes);"
+        yield "const int is_direct = (whole || !ROW_TERMS) && !FLIP_A &&"
+        yield "    p.a_stride % multiple == 0 && (uintptr_t)p.a % multiple == 0 &&"
+        yield "    p.k % (is_kept ? STEP * GROUP : STEP) == 0;"
         yield "if (!is_direct) {"
-        yield f"const int across = rounded_up({size} * p.k, VECTOR_BYTES);"
+        yield "const int across = rounded_up(bytes, VECTOR_BYTES);"
         yield "V *copied = scratch(p.m * across);"
-        yield f"copy_a(copied, p.a, p.a_stride, 0, p.m, {size} * p.k, FLIP_A);"
+        yield "copy_a(copied, p.a, p.a_stride, 0, p.m, bytes, FLIP_A);"
         yield "p.a = (const uint8_t *)copied, p.a_stride = across;"
         yield "}"
         yield "if (FETCHES_ALL) fetch_all(&p);"
         yield "#if ROW_TERMS"
         yield "V *terms = scratch(rounded_up(p.m, WORDS) * 4);"
         yield "V *parts = scratch(WORDS * VECTOR_BYTES);"
-        yield "sum_rows(&p, parts, terms);"
+        yield "sum_rows(&p, is_direct ? whole : p.m, parts, terms);"
         yield "p.row_terms = (const int32_t *)terms;"
         yield "#endif"
         yield "if (COLUMN_TERMS) p.column_terms = scratch(4 * (p.n + 4 * WORDS));"
@@ -435,6 +476,18 @@ def _behind(program: Program, reading: Reading) -> tuple[Stage, list[int], list[
     if others or not is_plain or update.places != stage.places or update.condition is not None:
         raise NoPlanError("it is no product of two matrices")
     return stage, axes, steps
+
+
+def _is_packed(scope: Scope, value: Expr, along: Expr, column: Expr) -> bool:
+    """Whether it is the element at ``along`` and ``column`` of rows interleaved by fours."""
+    if not isinstance(value, Load) or len(value.indices) != 2:
+        return False
+    (row, place), quad = value.indices, Constant(_QUAD, INDEX)
+    scope.exact(place)
+    lane: Expr = Binary("%", along, quad)
+    wanted: list[dict[Expr | None, int]] = [{lane: 1, column: _QUAD}]
+    wanted += [{lane: 1, Binary("*", *pair): 1} for pair in ((quad, column), (column, quad))]
+    return row is Binary("//", along, quad) and scope.terms(place) in wanted
 
 
 def _extent(program: Program, end: Expr) -> int | tuple[int, int] | None:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from tuner.kernels import Kernel
-from tuner.problem.buffers import BufferSpec, layout_of
-from tuner.problem.contract import Contract
 from tuner.problem.workload import Problem
 from tuner.space import Config, Constraint, Knob, KnobValue
 
@@ -51,12 +49,3 @@ class Form(ABC):
     @abstractmethod
     def macros(self, kernel: Kernel, problem: Problem, config: Config) -> Mapping[str, int]:
         """The macros of its files."""
-
-
-def is_aligned(spec: BufferSpec, problem: Problem) -> bool:
-    """Whether every row of a buffer begins on a vector's boundary."""
-    if problem.contract is Contract.STATIC:
-        lanes = problem.target.vector_alignment_bytes // spec.element_bytes
-        strides = layout_of(spec, problem.contract, problem.target).strides
-        return all(stride % lanes == 0 for stride in strides[:-1])
-    return problem.contract.level >= Contract.STRIDE.level and spec.promised

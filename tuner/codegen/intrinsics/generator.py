@@ -14,7 +14,6 @@ from tuner.codegen.intrinsics.blocked import (
 from tuner.codegen.intrinsics.conv2d import Conv2d
 from tuner.codegen.intrinsics.depthwise import DepthwiseConv2d
 from tuner.codegen.intrinsics.form import Form
-from tuner.codegen.intrinsics.gemm import Gemm
 from tuner.codegen.wrapping import PRELUDE, STORING, wrapped
 from tuner.codegen.written import SWITCHES, WrittenGenerator
 from tuner.errors import UserError
@@ -25,7 +24,7 @@ from tuner.space import Config, Knob, Space
 
 _HERE = Path(__file__).parent
 _ALL = (
-    *(Gemm(), Conv2d(), DepthwiseConv2d()),
+    *(Conv2d(), DepthwiseConv2d()),
     *(BlockedConv2d(), BlockedDepthwiseConv2d(), BlockedExpandedConv2d()),
 )
 _FORMS = {kernel: form for form in _ALL for kernel in form.kernels}

@@ -19,6 +19,7 @@ from tuner.records.candidate import Problem
 
 TARGET = find_target("hexagon-v66")
 I8, U8, I16, U16 = hl.Int(8), hl.UInt(8), hl.Int(16), hl.UInt(16)
+KERNELS = ("gemm_u8", "gemm_i8", "gemm_u8_packed", "gemm_i8_packed", "qgemm_u8")
 KINDS = ((U8, U8), (U8, I8), (I8, U8), (I8, I8), (U16, U16), (I16, I16))
 
 
@@ -70,7 +71,7 @@ def drawn_problem(dice: random.Random) -> Problem:
         made = dice.choice((U8, I8, I16, U16))
         return quantized((m, n, k), dice.choice(KINDS), made, contract)
     if way < 0.6:
-        kernel = find_kernel(dice.choice(("gemm_u8", "gemm_i8", "qgemm_u8")))
+        kernel = find_kernel(dice.choice(KERNELS))
         return kernel.problem({"m": m, "n": n, "k": k}, contract, TARGET)
     return problem((m, n, k), dice.choice(KINDS), contract)
 
