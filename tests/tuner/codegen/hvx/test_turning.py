@@ -60,14 +60,15 @@ def drawn_problem(dice: random.Random) -> Problem:
 
 
 def is_right(seed: int) -> bool:
-    """Whether there is code for the problem of ``seed``; an error if that is wrong."""
+    """Whether there is code of the kind for the problem of ``seed``; an error if that is wrong."""
     dice = random.Random(seed)
     problem = drawn_problem(dice)
     try:
         plan = plan_of(find_kernel(problem.workload.kernel), problem)
     except NoPlanError:
         return False
-    assert isinstance(plan, Turn)
+    if not isinstance(plan, Turn):
+        return False  # code of another kind, which has its own tests
     require_right(problem, dice, Turn)
     return True
 
