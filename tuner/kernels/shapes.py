@@ -22,7 +22,7 @@ OF_THE_WORK, _HALVINGS = 4, 8
 FAR, _FAR_PRODUCT = (1 << 16) + 1, 1 << 19
 """An extent that no 16 bits count, and the product of the extents of such a shape, at most, unless
 the problem's own is larger."""
-LARGE_BYTES, MOST_WORK = 1 << 25, 1 << 30
+LARGE_BYTES, MOST_WORK = 1 << 25, 1 << 28
 """More bytes of buffers take too long to verify in many ways, more operations time out: where loops
 of a reduction follow an extent of the output, they grow with its square."""
 
