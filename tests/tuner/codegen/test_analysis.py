@@ -179,6 +179,14 @@ def test_scalars_have_values_and_decide_what_is_read():
 
 
 @pytest.mark.slow
+def test_a_pipeline_of_scalars_alone_is_read():
+    data = made("h = hl.Func('h')\nh[x, y] = gain + hl.u8(x)\nout = hl.Pipeline(h)")
+    found = analyse_pipeline(data, {"x": 64, "y": 4}).facts
+    ((output,),) = reference_outputs(data, found, [[]])
+    assert np.array_equal(output[3], np.arange(64) + found.scalars[0].value)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["UInt(8)", "Int(8)", "Int(16)", "UInt(16)", "Int(32)"])
 @pytest.mark.parametrize(
     "clamped",

@@ -14,10 +14,11 @@ Source: Hexagon V66 HVX Programmer's Reference Manual, 80-N2040-44, for each ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.codegen.hvx.plan import RefusedError
+from tuner.program.c_operators import Operators, Text, chosen, constant
 from tuner.program.expressions import (
     COMPARISONS,
     Binary,
@@ -28,6 +29,8 @@ from tuner.program.expressions import (
     Load,
     Select,
     Unary,
+    Variable,
+    ordered,
 )
 from tuner.program.intervals import Interval, Scope, of_type
 from tuner.program.types import BOOL, I8, I16, I32, U8, U16, U32, Type
@@ -58,6 +61,10 @@ class Elements:
     lanes: int
     vector_bytes: int
     place: Callable[[Load], tuple[str, bool]]
+    scalars: Mapping[str, str] = field(default_factory=dict)
+    """The names of scalars in C, by their own."""
+    operators: Operators = field(default_factory=Operators)
+    """Of what is computed once, of scalars alone."""
     lines: list[str] = field(default_factory=list)
     tables: dict[str, Sequence[int]] = field(default_factory=dict)
     """Of bytes, by name, that the lines read."""
@@ -173,6 +180,9 @@ class Elements:
         number = self._number(value)
         if number is not None:
             return self._splat(number, bits)
+        if value.type != BOOL and not any(isinstance(one, Load) for one in ordered([value])):
+            splat = self._made(f"HVX(lvsplat{_LETTERS[bits]})((int)({self._spelled(value)}))")
+            return [splat] * len(self._splat(0, bits))
         if isinstance(value, Load):
             own = max(value.type.bits, self._base)
             return self._resized(self._loaded(value), own, bits, is_signed=is_signed)
@@ -198,6 +208,21 @@ class Elements:
         if bits > value.type.bits and not of_type(value.type).covers(self.scope.exact(value)):
             return self._wrapped(made, value.type, bits)
         return made
+
+    def _spelled(self, root: Expr) -> str:
+        """C of what is computed of scalars alone."""
+        texts: dict[Expr, Text] = {}
+        for node in ordered([root]):
+            parts = [texts[part] for part in node.parts]
+            if isinstance(node, Variable):
+                texts[node] = Text(self.scalars[node.name])
+            elif isinstance(node, Constant):
+                texts[node] = constant(node.value, node.type)
+            elif isinstance(node, Select):
+                texts[node] = chosen(*parts)
+            else:
+                texts[node] = self.operators.value(node, parts, self.scope)
+        return texts[root].text
 
     def _computed(self, value: Expr, bits: int) -> list[str]:
         """``value`` as if its type had ``bits``."""
@@ -272,7 +297,7 @@ class Elements:
         if value.operator == "ctz":
             lower = ~inner & (inner - Constant(1, inner.type))
             return self._at(Unary("popcount", lower), bits)
-        wide = max(own, I16.bits)
+        wide = max(own, I16.bits, self._base)
         # Of a byte, the bits above it count for nothing.
         given = self._resized(self._at(inner, own), max(own, self._base), wide, is_signed=False)
         if own < self._base:
@@ -280,7 +305,7 @@ class Elements:
         if value.operator == "clz":
             made = self._each(f"vcl0{_LETTERS[wide]}", given)
             if own < wide:
-                made = self._each("vsubh", made, self._splat(wide - own, wide))
+                made = self._each(f"vsub{_LETTERS[wide]}", made, self._splat(wide - own, wide))
         else:
             made = self._each("vpopcounth", given)
             if wide == I32.bits:

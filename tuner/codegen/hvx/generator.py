@@ -8,7 +8,7 @@ from pathlib import Path
 from tuner import program
 from tuner.codegen import wrapping
 from tuner.codegen.hvx.kinds import KINDS, plan_for
-from tuner.codegen.hvx.plan import VECTORS, NoPlanError, Plan
+from tuner.codegen.hvx.plan import VECTORS, NoPlanError, Plan, scalars_of
 from tuner.codegen.wrapping import PRELUDE, declaration, wrapped
 from tuner.codegen.written import SWITCHES, WrittenGenerator
 from tuner.errors import UserError
@@ -54,10 +54,12 @@ class HvxGenerator(WrittenGenerator):
 
     def source(self, kernel: Kernel, problem: Problem, config: Config) -> str:
         loops, functions = plan_of(kernel, problem).written(config)
-        return wrapped(problem, _buffers(kernel, problem), {}, loops, VECTORS + functions)
+        scalars = scalars_of(kernel.program(problem.workload.params))
+        return wrapped(problem, _buffers(kernel, problem), {}, loops, VECTORS + functions, scalars)
 
     def header(self, kernel: Kernel, problem: Problem) -> str:
-        return declaration(problem, _buffers(kernel, problem))
+        scalars = scalars_of(kernel.program(problem.workload.params))
+        return declaration(problem, _buffers(kernel, problem), scalars)
 
     def digest_of_code(self) -> str:
         return _own_code()

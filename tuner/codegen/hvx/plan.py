@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 from tuner.codegen import clang
-from tuner.problem.buffers import BufferSpec
+from tuner.problem.buffers import BufferSpec, ScalarSpec
 from tuner.program import Program
 from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
@@ -21,6 +21,14 @@ typedef int W __attribute__((vector_size(2 * VECTOR_BYTES), aligned(VECTOR_BYTES
 #define CHECKED /* from here on a call is not refused */
 """
 """What the functions of every plan may use: vectors, those off vector boundaries, and pairs."""
+
+
+def scalars_of(program: Program) -> tuple[ScalarSpec, ...]:
+    """Those of ``program``, by names that are C's, whatever a pipeline calls them."""
+    kinds = (
+        f"{'' if one.type.is_signed else 'u'}int{max(one.type.bits, 8)}" for one in program.scalars
+    )
+    return tuple(ScalarSpec(f"scalar{n}", kind, 0) for n, kind in enumerate(kinds))
 
 
 class NoPlanError(Exception):

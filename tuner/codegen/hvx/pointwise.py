@@ -16,11 +16,12 @@ from typing import NamedTuple, Self
 
 from tuner.codegen import clang, wrapping
 from tuner.codegen.hvx.elements import Elements
-from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError
+from tuner.codegen.hvx.plan import NoPlanError, Plan, RefusedError, scalars_of
 from tuner.codegen.hvx.writing import bytes_of
-from tuner.problem.buffers import BufferSpec, layout_of
+from tuner.problem.buffers import BufferSpec, ScalarSpec, layout_of
 from tuner.problem.contract import Contract
 from tuner.program.bounds import bounded
+from tuner.program.c_operators import constant
 from tuner.program.expressions import Constant, Expr, Load, Variable, ordered
 from tuner.program.flattening import are_side_by_side, flattened
 from tuner.program.inlining import inlined, is_small
@@ -66,8 +67,8 @@ class Pointwise(Plan):
             _stage(program)  # which holds for any sizes as it is written
         program = normalized(program, program.sizes_at(shapes))
         stage = _stage(program)
-        if program.scalars or any(spec.loose or any(spec.mins) for spec in specs):
-            raise RefusedError("it has scalars, or its buffers are loose or do not begin at 0")
+        if any(spec.loose or any(spec.mins) for spec in specs):
+            raise RefusedError("its buffers are loose, or do not begin at 0")
         own = tuple(specs)
         if is_static:
             program = flattened(program, shapes)
@@ -130,8 +131,16 @@ class Pointwise(Plan):
             read = self._reads[load]
             return self._pointers[read], read.is_one
 
-        elements = Elements(scope, self.lanes, self.problem.target.vector_bytes, place)
+        names = {
+            one.name: own.name for one, own in zip(self.program.scalars, self._scalars, strict=True)
+        }
+        elements = Elements(scope, self.lanes, self.problem.target.vector_bytes, place, names)
         return elements, elements.stored(value)
+
+    @cached_property
+    def _scalars(self) -> tuple[ScalarSpec, ...]:
+        """By their names in C."""
+        return scalars_of(self.program)
 
     @property
     def is_short(self) -> bool:
@@ -178,14 +187,19 @@ class Pointwise(Plan):
         own = "V" if self.is_aligned else "VU"
         blocks = config.integer(_BLOCKS)
         sorts = dict.fromkeys([(own, blocks), (own, 1), ("VU", 1)])
-        functions = [*tables, *(self._function(*sort) for sort in sorts)]
+        functions = [*tables, *elements.operators.definitions()]
+        functions += (self._function(*sort) for sort in sorts)
         loops = "\n".join(self._loops(own, blocks))
         if self.specs == self.whole:
             return loops, "\n".join(functions)
         names = [*(f"input{n}" for n in range(len(self.specs) - 1)), "output"]
         specs = [one._replace(name=name) for one, name in zip(self.specs, names, strict=True)]
-        functions.append(wrapping.function("rows", self.problem, specs, loops, is_apart=True))
-        return f"CHECKED\nreturn rows({', '.join(names)});", "\n".join(functions)
+        own_rows = wrapping.function(
+            "rows", self.problem, specs, loops, self._scalars, is_apart=True
+        )
+        given = ", ".join([*names, *(one.name for one in self._scalars)])
+        checked = "\n".join([*self._checked(), "CHECKED"])
+        return f"{checked}\nreturn rows({given});", "\n".join([*functions, own_rows])
 
     def _function(self, kind: str, count: int) -> str:
         """That of ``count`` blocks, of vectors of ``kind`` in memory: step by step of all of them,
@@ -196,6 +210,7 @@ class Pointwise(Plan):
             for one, name in self._pointers.items()
         ]
         given.append(f"{wrapping.element_type(self.specs[-1])} *restrict out")
+        given += [f"const {one.dtype}_t {one.name}" for one in self._scalars]
         head = "static inline __attribute__((always_inline)) void"
         stored = [f"TO({n}) = {vector};" for n, vector in enumerate(vectors)]
         lines = [
@@ -230,8 +245,18 @@ class Pointwise(Plan):
                     own = f"output_extent_{len(made) - 1 - at}"
                     yield extent < made[at], f"{name} < {own}"
 
+    def _checked(self) -> Iterator[str]:
+        """What refuses scalars beyond what is declared of them."""
+        for one, own in zip(self.program.scalars, self._scalars, strict=True):
+            ends = {"<": (one.low, one.type.low), ">": (one.high, one.type.high)}
+            for by, (end, whole) in ends.items():
+                if end != whole:
+                    beyond = f"{own.name} {by} {constant(end, one.type).text}"
+                    yield f"if ({beyond}) return CONSTRAINT_VIOLATED;"
+
     def _loops(self, own: str, blocks: int) -> Iterator[str]:
         stage, lanes, rank = _stage(self.program), self.lanes, len(self.specs[-1].shape)
+        yield from self._checked()
         if self.problem.contract is not Contract.STATIC:
             wrong = [f"output_extent_0 < {lanes}", *(text for _, text in self._wrong(stage))]
             yield f"if ({' || '.join(dict.fromkeys(wrong))}) return CONSTRAINT_VIOLATED;"
@@ -263,8 +288,9 @@ class Pointwise(Plan):
         if self.is_short:
             for pointer, pad in pads.items():
                 yield f"for (int x = 0; x < width; ++x) {pad}[x] = {pointer}[x];"
-            given = (pads.get(pointer, pointer) for pointer in self._pointers.values())
-            yield f"blocks_1_of_VU({', '.join(given)}, pad);"
+            given = [pads.get(pointer, pointer) for pointer in self._pointers.values()]
+            given += ["pad", *(one.name for one in self._scalars)]
+            yield f"blocks_1_of_VU({', '.join(given)});"
             yield "for (int x = 0; x < width; ++x) out[x] = pad[x];"
         else:
             yield "int x = 0;"
@@ -293,7 +319,8 @@ class Pointwise(Plan):
 
     def _call(self, count: int, kind: str, at: str) -> str:
         given = [name if one.is_one else f"{name} + {at}" for one, name in self._pointers.items()]
-        return f"blocks_{count}_of_{kind}({', '.join([*given, f'out + {at}'])});"
+        given += [f"out + {at}", *(one.name for one in self._scalars)]
+        return f"blocks_{count}_of_{kind}({', '.join(given)});"
 
     def _place(
         self, buffer: str, places: Sequence[Variable | int], names: Mapping[Variable, str]
@@ -327,7 +354,8 @@ def _stage(program: Program) -> Stage:
         raise NoPlanError("it is not made of the elements at each place")
     names = {one.name for one in program.inputs}
     nodes = list(ordered(stage.values, lambda n: () if isinstance(n, Load) else n.parts))
-    if any(isinstance(node, Variable) for node in nodes):
+    scalars = {one.value for one in program.scalars}
+    if any(isinstance(node, Variable) and node not in scalars for node in nodes):
         raise NoPlanError("its elements depend on their place")
     loads = [node for node in nodes if isinstance(node, Load)]
     for load in loads:

@@ -33,12 +33,14 @@ def problem_of(
     kinds: tuple[hl.Type, ...],
     size: tuple[int, ...] = (1024, 64),
     contract: Contract = Contract.STATIC,
+    scalars: tuple[hl.Type, ...] = (),
 ) -> Problem:
-    """That of ``make`` of an element of each of ``kinds``."""
+    """That of ``make`` of an element of each of ``kinds``, and of ``scalars``."""
     places = (X, Y, C)[: len(size)]
     images = [hl.ImageParam(kind, len(size), f"in{n}") for n, kind in enumerate(kinds)]
     out = hl.Func("out")
-    out[places] = make(*(image[places] for image in images))
+    given = [hl.Param(kind, f"width{n}", 3 + n) for n, kind in enumerate(scalars)]
+    out[places] = make(*(image[places] for image in images), *given)
     kernel = find_kernel(keep_pipeline(out))
     sizes = dict(zip("xyc", size, strict=False))
     return kernel.problem(sizes, contract, TARGET)
@@ -99,9 +101,12 @@ def drawn_problem(dice: random.Random) -> Problem:
     if dice.random() < 0.3:
         size = (*size, 3)
     depth = dice.randint(1, 3)
-    return problem_of(
-        lambda *given: hl.cast(made, drawn_value(dice, list(given), depth)), kinds, size, contract
-    )
+    scalars = tuple(dice.choice(KINDS) for _ in range(dice.choice((0, 0, 1, 2))))
+
+    def make(*given: hl.Expr) -> hl.Expr:
+        return hl.cast(made, drawn_value(dice, list(given), depth))
+
+    return problem_of(make, kinds, size, contract, scalars)
 
 
 def require_pointwise(seed: int) -> bool:

@@ -54,6 +54,8 @@ def lively(
     """Values of all scalars, of which those that are ``free`` may have others than they do, with
     which outputs follow inputs. No place depends on them."""
     values = {name: one.value for name, one in scalars.items()}
+    if not program.inputs:
+        return values
     try:
         return _Search(program, scalars).found(values, free)
     except ProgramError:  # nothing is known of it
