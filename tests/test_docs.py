@@ -14,6 +14,7 @@ import typer
 
 from service.cli.app import app
 from tuner.packages.manifest import schema
+from tuner.paths import cached
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -192,6 +193,8 @@ def test_the_page_on_packages_works_as_shown(
     on the PATH but those that come with hvxtune."""
     monkeypatch.setenv("HVXTUNE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    for variable in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):
+        monkeypatch.setenv(variable, str(cached("zig-of-tests")))
     page = ROOT / "docs" / "packages.md"
     (program,) = [text for kind, text in BLOCK.findall(page.read_text()) if kind == "c"]
     (tmp_path / "program.c").write_text(program)

@@ -119,7 +119,7 @@ def kill(service: Served) -> None:
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(3, marks=pytest.mark.slow),
+        pytest.param(2, marks=pytest.mark.slow),
         pytest.param(200, marks=pytest.mark.nightly),
     ],
 )

@@ -285,7 +285,7 @@ def told(answer: Response, name: str = "") -> str:
     text = answer.text
     if answer.content[:2] == b"PK":
         with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
-            text = "".join(archive.read(each).decode() for each in archive.namelist())
+            text = "".join(archive.read(each).decode("latin-1") for each in archive.namelist())
     kept = ("content-type", "location", "cache-control", "content-disposition")
     text += "".join(f"\n{key}: {answer.headers.get(key)}" for key in kept)
     parts = (name.removeprefix("pipeline:"), name.partition("-")[0])

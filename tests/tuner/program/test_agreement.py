@@ -29,7 +29,7 @@ def faults_of(first: int, count: int) -> list[str]:
 
 @pytest.mark.slow
 def test_random_programs_have_one_value() -> None:
-    assert not faults_of(0, 16)
+    assert not faults_of(0, 8)
 
 
 @pytest.mark.slow

@@ -77,14 +77,14 @@ def checked(seeds: Sequence[int], *, is_short: bool = False) -> list[str]:
 @pytest.mark.slow
 def test_no_code_of_random_stencils_is_wrong():
     # LLVM's merging of vector loads made wrong code for 24; 38 and 138 have cells.
-    seeds = [*range(100, 103), 24, 38, 138]
+    seeds = [100, 24, 38, 138]
     refused = checked(seeds)
     assert len(refused) <= MOST_REFUSED * len(seeds), refused
 
 
 @pytest.mark.slow
 def test_rows_that_fill_no_vector_lie_side_by_side():
-    seeds = range(28, 36)
+    seeds = range(28, 32)
     refused = checked(seeds, is_short=True)
     assert len(refused) <= MOST_REFUSED * len(seeds), refused
 
