@@ -189,20 +189,30 @@ def test_no_page_has_faults(browser: Browser, service: Served, everything: dict[
             visit.page.emulate_media(color_scheme="light")
             arrive(visit, place)
             visit.check()
-            visit.page.set_viewport_size({"width": 1000, "height": 900})
+            narrow(visit.page, 1000)
             visit.check("html-has-lang")  # and that it is no wider than the window
             if place == "/ui/jobs":
                 region = visit.page.get_by_role("group", name="Jobs")
                 cut = region.evaluate("region => region.scrollWidth - region.clientWidth")
                 assert cut <= 0, f"{cut} px of the table are out of sight"
             visit.page.emulate_media(color_scheme="dark")
-            visit.page.set_viewport_size({"width": 400, "height": 900})
+            narrow(visit.page, 400)
             visit.check()
         except AssertionError as found:
             faults.append(str(found))
     context.close()
     assert not faults, "\n".join(faults)
     assert [url for url in asked if not url.startswith((service.url, "data:", "blob:"))] == []
+
+
+def narrow(page: Page, width: int) -> None:
+    """Makes the window so wide and waits, for a while, until charts are drawn anew."""
+    page.set_viewport_size({"width": width, "height": 900})
+    beyond = "document.documentElement.scrollWidth - innerWidth"
+    for _ in range(100):
+        if page.evaluate(beyond) <= 0:
+            break
+        page.wait_for_timeout(50)
 
 
 FOCUS = """() => {
