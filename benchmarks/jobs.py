@@ -211,15 +211,6 @@ def nearer_bits() -> hl.Func:
     return out
 
 
-def packed_twelve() -> hl.Func:
-    """Raw pixels of 12 bits, two in three bytes, as halfwords."""
-    raw, out = _image("raw"), hl.Func("out")
-    first = _X // 2 * 3
-    low = hl.u16(raw[first + 2, _Y]) >> hl.u16(4 * (_X % 2))
-    out[_X, _Y] = hl.u16(raw[first + _X % 2, _Y]) << 4 | low & 15
-    return out
-
-
 def to_yuyv() -> hl.Func:
     """Planes of luma and half of chroma to pixels in pairs."""
     luma, u, v = (_image(name) for name in ("luma", "u", "v"))
@@ -229,12 +220,13 @@ def to_yuyv() -> hl.Func:
     return out
 
 
-def packed() -> hl.Func:
-    """Raw pixels of 10 bits, four in five bytes, as halfwords."""
+def packed(below: int) -> hl.Func:
+    """Raw pixels as halfwords: a byte of each, and after as many as fill one the bits ``below``."""
     raw, out = _image("raw"), hl.Func("out")
-    first = _X // 4 * 5
-    low = hl.u16(raw[first + 4, _Y]) >> hl.u16(2 * (_X % 4))
-    out[_X, _Y] = hl.u16(raw[first + _X % 4, _Y]) << 2 | low & 3
+    many = 8 // below
+    first = _X // many * (many + 1)
+    low = hl.u16(raw[first + many, _Y]) >> hl.u16(below * (_X % many))
+    out[_X, _Y] = hl.u16(raw[first + _X % many, _Y]) << below | low & ((1 << below) - 1)
     return out
 
 
@@ -279,8 +271,8 @@ JOBS = {
     ),
     "8x8 transforms, i16": Job(transform, {"u": 8, "v": 8, "at_x": 64, "at_y": 16}, expert=31_439),
     "correlation with 16x16": Job(correlation, {"x": 512, "y": 64}, expert=44_267),
-    "RAW10 to u16": Job(packed, {"x": 1024, "y": 64}),
-    "RAW12 to u16": Job(packed_twelve, {"x": 1024, "y": 64}),
+    "RAW10 to u16": Job(lambda: packed(2), {"x": 1024, "y": 64}),
+    "RAW12 to u16": Job(lambda: packed(4), {"x": 1024, "y": 64}),
     "planes to YUYV": Job(to_yuyv, {"x": 2048, "y": 64}),
     "one pole along rows": Job(recursive(along=True), {"x": 512, "y": 128}),
     "one pole down columns": Job(recursive(along=False), {"x": 512, "y": 128}),
