@@ -31,10 +31,11 @@ from tuner.problem.target import Target
 from tuner.records.candidate import Artifact, Candidate, Problem
 from tuner.space import Config, Knob, KnobValue, Space
 
+DEEPER = Knob("llvm_pipeliner", ("default", "deep"), "software pipelining, deep: more stages")
 KNOBS = (
     Knob("llvm_optimize", ("O2", "O3"), "clang's level of optimization"),
     Knob("llvm_unroll", ("on", "off"), "LLVM unrolls loops as it sees fit"),
-    Knob("llvm_pipeliner", ("default", "deep"), "software pipelining, deep: more stages"),
+    DEEPER,
     Knob("llvm_combine", ("on", "off"), "LLVM aligns and merges vector loads"),
 )
 """Knobs of code from clang. The first choice of each is clang's own default."""

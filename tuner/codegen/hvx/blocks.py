@@ -192,7 +192,7 @@ class Blocks(Plan):
         return (
             Knob(_SHIFTS, choices, "shifts summed up together"),
             Knob(_UNROLLED, rows, "rows of a block in one iteration"),
-            *(one for one in clang.KNOBS if one.name == "llvm_pipeliner"),
+            clang.DEEPER,
         )
 
     @property

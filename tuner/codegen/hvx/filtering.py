@@ -291,7 +291,7 @@ class Filter(Plan):
             Knob(_VECTORS, self.choices, "vectors of a stream that are computed together"),
             Knob(_ROWS, self.heights, "rows that are computed together"),
             Knob(_KEPT, ("yes", "no") if may_keep else ("no",), "streams stay in registers"),
-            *(one for one in clang.KNOBS if one.name == "llvm_pipeliner"),
+            clang.DEEPER,
         )
 
     @property

@@ -362,7 +362,7 @@ class Flat(Plan):
         return (
             Knob(_WALK, self.walks, "rows are gone through by themselves, or all as one"),
             Knob(_ROWS, heights, "rows, or else pixels, that are computed together"),
-            *(one for one in clang.KNOBS if one.name == "llvm_pipeliner"),
+            clang.DEEPER,
         )
 
     @property

@@ -147,8 +147,7 @@ class Gather(Plan):
     @property
     def knobs(self) -> tuple[Knob, ...]:
         doc = "blocks of a row that are gathered before the first is read"
-        llvm = (knob for knob in clang.KNOBS if knob.name == "llvm_pipeliner")
-        return Knob(_BLOCKS, (2, 4, 8, _MOST_BLOCKS), doc), *llvm
+        return Knob(_BLOCKS, (2, 4, 8, _MOST_BLOCKS), doc), clang.DEEPER
 
     @property
     def textbook(self) -> Mapping[str, KnobValue]:

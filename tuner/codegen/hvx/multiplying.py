@@ -267,7 +267,7 @@ class Product(Plan):
             Knob(_FETCH, self._fetches, "rows of A fetched into L1: of a tile ahead, or all first"),
             Knob(_LAST, self._lasts, "the last columns: in lanes, or one by one along sums"),
             Knob(_AHEAD, _AHEADS, "rows of the second input fetched into L2 at once; 0: none"),
-            *(one for one in clang.KNOBS if one.name == "llvm_pipeliner"),
+            clang.DEEPER,
         )
 
     @property

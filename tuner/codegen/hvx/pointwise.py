@@ -32,7 +32,6 @@ from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
 
 _BLOCKS = "hvx_blocks"
-_CLANG_KNOBS = ("llvm_pipeliner",)
 _NAME = re.compile(r"\bv\d+\b")
 """Of a step of a block."""
 
@@ -171,7 +170,7 @@ class Pointwise(Plan):
         blocks = (1,) if self.is_short else (1, 2, 4)
         return (
             Knob(_BLOCKS, blocks, "blocks of elements that are made together"),
-            *(one for one in clang.KNOBS if one.name in _CLANG_KNOBS),
+            clang.DEEPER,
         )
 
     @property

@@ -30,7 +30,6 @@ from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
 
 _TOGETHER = "hvx_recurring"
-_CLANG_KNOBS = ("llvm_pipeliner",)
 _MOST_BEFORE = 4
 """Rows before one that it follows from."""
 _NAME = re.compile(r"\b(?:v\d+|p\d+_\d+|in\d+)\b")
@@ -279,7 +278,7 @@ class Recurrence(Plan):
         blocks = tuple(n for n in (1, 2, 4) if n <= most)
         return (
             Knob(_TOGETHER, blocks, "blocks of a row that are made together"),
-            *(one for one in clang.KNOBS if one.name in _CLANG_KNOBS),
+            clang.DEEPER,
         )
 
     @property

@@ -40,7 +40,6 @@ from tuner.records.candidate import Problem
 from tuner.space import Config, Knob, KnobValue
 
 _ROWS, _MOST_ROWS = "hvx_routed", (1, 2, 4)
-_CLANG_KNOBS = ("llvm_pipeliner",)
 _MOST_VECTORS = 1024
 """Of tables."""
 _MOST_BLOCKS = 128
@@ -397,7 +396,7 @@ class Routed(Plan):
         rows = tuple(one for one in _MOST_ROWS if one <= self._rows)
         return (
             Knob(_ROWS, rows, "rows that are made together"),
-            *(one for one in clang.KNOBS if one.name in _CLANG_KNOBS),
+            clang.DEEPER,
         )
 
     @property

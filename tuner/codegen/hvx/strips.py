@@ -34,7 +34,6 @@ ROWS, PREFETCH = "hvx_rows", "hvx_prefetch"
 _ROWS = (1, 2, 4, 8)
 _COLUMNS = (1, 2, 3, 4)
 _PREFETCHES = (0, 8, 32)
-_CLANG_KNOBS = ("llvm_pipeliner",)
 _CLANG_CHOICES: dict[str, KnobValue] = {"llvm_optimize": "O3"}
 """No code was faster by another."""
 _MOST_REACH = 16
@@ -273,7 +272,7 @@ def _knobs(
         Knob("hvx_adds", adds, "sums of 16 bits: of pairs, or one by one"),
         Knob("hvx_last", last, "the last rows: after the loop, or in it"),
         Knob(PREFETCH, tuple(ahead), "rows from a prefetch to its use; 0: none"),
-        *(knob for knob in clang.KNOBS if knob.name in _CLANG_KNOBS),
+        clang.DEEPER,
     )
 
 

@@ -138,7 +138,7 @@ class Transform(Plan):
         return (
             Knob(_SUMS, choices, "sums in registers together"),
             Knob(_LINES, (1, 2), "rows or columns in registers together"),
-            *(one for one in clang.KNOBS if one.name == "llvm_pipeliner"),
+            clang.DEEPER,
         )
 
     @property
